@@ -1,0 +1,3 @@
+"""Batch-size ablation and benchmarking of contrastive learning."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,137 @@
+"""Cell: everything that can change one result, in resolved form, and the two ids that follow from it.
+
+A sweep file speaks in recipes (``learning_rate: {base: 0.3, rule: sqrt}``); a cell holds what they resolve to (a
+peak rate, a number of steps), so that two recipes for the same computation share one result.
+
+Field defaults in this module are permanent: an id leaves out every field at its default, so that a field added
+later, at the value that all earlier cells had, renames none of them.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ablation import catalog
+from ablation.catalog import Scalar
+
+ID_LENGTH = 16  # hex digits of SHA-256: 64 bits keep a million cells apart
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class Frozen(BaseModel):
+    """An immutable value that refuses unknown keys, NaN and infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Component(Frozen):
+    """Something of the catalog, by name, with every parameter it takes."""
+
+    name: str
+    parameters: dict[str, Scalar] = Field(default_factory=dict)
+
+
+class Projection(Frozen):
+    """The head between the encoder's features h and the loss: linear, ReLU, linear; no batch norm."""
+
+    hidden: int = Field(ge=1)
+    out: int = Field(ge=1)
+
+
+class Views(Frozen):
+    """How one image becomes two views; SimCLR's augmentation (arXiv:2002.05709, appendix A)."""
+
+    crop_scale: tuple[float, float]  # share of the image's area
+    flip: bool  # horizontally, with probability 1/2
+    jitter: float  # strength s: brightness, contrast, saturation .8 s and hue .2 s, with probability .8
+    grayscale: Probability
+    blur: Probability
+
+
+class LearningRate(Frozen):
+    """A resolved schedule: linear warm-up from 0 over `warmup_steps` updates to `peak`, then `schedule`."""
+
+    peak: float
+    warmup_steps: int
+    schedule: Literal["cosine", "constant"]
+
+
+class Pretraining(Frozen):
+    """One contrastive pretraining run of `steps` updates on batches of `batch_size` images, two views each."""
+
+    loss: Component
+    batch_size: int
+    steps: int
+    temperature: float
+    projection: Projection
+    optimizer: Component
+    learning_rate: LearningRate
+    views: Views
+
+
+class Evaluation(Frozen):
+    """The protocol that judges the frozen features. `version` rises whenever a protocol's numbers could change."""
+
+    protocol: Literal["linear+knn"] = "linear+knn"
+    version: int = 1
+
+
+class Cell(Frozen):
+    """One point of a sweep's grid. `pretraining` None is the random-init baseline: the encoder as initialised."""
+
+    dataset: Component
+    encoder: Component
+    seed: int = Field(ge=0)
+    pretraining: Pretraining | None
+    evaluation: Evaluation = Evaluation()
+
+    @cached_property
+    def pretraining_key(self) -> str:
+        """Names the trained encoder: the hash of all but the evaluation."""
+        return _digest({k: v for k, v in _canonical(self).items() if k != "evaluation"})
+
+    @cached_property
+    def id(self) -> str:
+        """Names the record: the hash of the pretraining key and the evaluation protocol with its version."""
+        return _digest({"pretraining_key": self.pretraining_key, "evaluation": self.evaluation.model_dump(mode="json")})
+
+    def baseline(self) -> Self:
+        """The random-init cell with the same encoder, dataset, seed and evaluation."""
+        return type(self)(
+            dataset=self.dataset, encoder=self.encoder, seed=self.seed, pretraining=None, evaluation=self.evaluation
+        )
+
+
+_CATALOGS: Mapping[str, Mapping[str, Any]] = {
+    "dataset": catalog.DATASETS,
+    "encoder": catalog.ENCODERS,
+    "loss": catalog.LOSSES,
+    "optimizer": catalog.OPTIMIZERS,
+}
+
+
+def _canonical(cell: Cell) -> dict[str, Any]:
+    """The cell as plain data without what stands at its permanent default."""
+    data = cell.model_dump(mode="json", exclude_defaults=True)
+    for owner in (data, data["pretraining"] or {}):
+        for kind, group in _CATALOGS.items():
+            if kind in owner:
+                owner[kind] = _without_defaults(owner[kind], group)
+    return data
+
+
+def _without_defaults(component: dict[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
+    known = group[component["name"]].parameters
+    given = component.get("parameters", {})
+    kept = {key: value for key, value in given.items() if key not in known or known[key].default != value}
+    return {"name": component["name"], **({"parameters": kept} if kept else {})}
+
+
+def _digest(data: dict[str, Any]) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]

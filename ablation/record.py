@@ -1,0 +1,126 @@
+"""Record: what one cell came to, and History: how it went there. Plain, validated data; read with `ablation.ledger`."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from ablation.cell import Cell, Frozen
+
+SCHEMA_VERSION = 1
+
+Accuracy = Annotated[float, Field(ge=0, le=1)]
+
+
+class Status(StrEnum):
+    """The outcomes of a cell. All are final until the user asks for a retry; only `DONE` has metrics."""
+
+    DONE = "done"
+    FAILED = "failed"  # an error of the code, the data or the machine
+    DIVERGED = "diverged"  # a loss or gradient that is not finite
+    OOM = "oom"  # the device or the host ran out of memory
+    TIMEOUT = "timeout"  # the cell's time limit passed
+
+
+class Failure(Frozen):
+    """Why a cell has no metrics."""
+
+    kind: str  # the exception's class, such as FloatingPointError
+    message: str
+    step: int | None  # the last completed update; None before the first
+    traceback: str = ""
+
+
+class TracePoint(Frozen):
+    """One logged update. `loss` and `p_pos` are means over the batch's 2B anchors, before the update."""
+
+    step: int  # updates done, this one included
+    samples: int  # images seen, this batch included
+    loss: float
+    learning_rate: float
+    p_pos: float  # probability of the positive among all 2B - 1 candidates
+    seconds: float  # of training since the cell began, over all its attempts; not deterministic
+
+
+class CurvePoint(Frozen):
+    """Accuracy along the training, on the validation split."""
+
+    step: int
+    samples: int
+    knn_top1: Accuracy
+
+
+class History(Frozen):
+    """A cell's way to its result."""
+
+    trace: list[TracePoint] = Field(default_factory=list)
+    curve: list[CurvePoint] = Field(default_factory=list)
+
+    def deterministic(self) -> dict[str, Any]:
+        """The part that is equal to the bit in an interrupted and an uninterrupted run: all but times."""
+        return {
+            "trace": [point.model_dump(exclude={"seconds"}) for point in self.trace],
+            "curve": [point.model_dump() for point in self.curve],
+        }
+
+
+class Outcome(Frozen):
+    """What a finished cell computed, all of it deterministic given CPU type, build and thread count."""
+
+    metrics: dict[str, Accuracy]  # linear_top1, linear_top5, knn_top1 on the test split, in [0, 1]
+    selection: dict[str, float]  # what the validation split chose (l2) and how it scored there (linear_top1)
+    samples: int  # images seen in pretraining
+    steps: int  # updates done
+    features: int  # width of the evaluated features h
+    weights_hash: str  # SHA-256 of the encoder's parameters and buffers
+    first_batch_hash: str | None  # SHA-256 of the first batch's views; None for the random-init baseline
+    history_hash: str  # SHA-256 of the history's deterministic part
+
+
+class Environment(Frozen):
+    """Where a cell ran and with what code."""
+
+    package: str
+    commit: str | None  # of the code; None outside a checkout
+    dirty: bool | None  # uncommitted changes to the code
+    python: str
+    torch: str
+    numpy: str
+    host: str
+    platform: str
+    processor: str
+    threads: int  # of torch, in the trial
+    device: str  # cpu, cuda, ...
+    device_name: str
+
+
+class Record(Frozen):
+    """One cell's outcome, as it lies in the ledger."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    pretraining_key: str
+    status: Status
+    cell: Cell
+    outcome: Outcome | None
+    failure: Failure | None
+    data_checksum: str | None  # SHA-256 of images and labels; None where the data could not be loaded
+    timings: Mapping[str, float]  # seconds: pretraining, evaluation, total; over all attempts
+    peak_memory_bytes: int | None  # of the device, or of the process on a CPU
+    attempts: int = Field(ge=1)
+    finished: str  # UTC, ISO 8601
+    environment: Environment
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.id, self.pretraining_key) != (self.cell.id, self.cell.pretraining_key):
+            raise ValueError(f"the record's id {self.id} is not that of its cell, {self.cell.id}")
+        if (self.status is Status.DONE) != (self.outcome is not None) or (self.outcome is None) == (self.failure is None):
+            raise ValueError(f"a record is done with an outcome or has a failure; this one is {self.status}")
+        return self
+
+    def deterministic(self) -> dict[str, Any]:
+        """The part that is equal to the bit however often the cell was interrupted, on one CPU type and build."""
+        kept = {"id", "status", "cell", "outcome", "data_checksum"}
+        return self.model_dump(mode="json", include=kept)
