@@ -1,0 +1,1 @@
+"""Contrastive pretraining: data, views, encoder, optimiser, loop, checkpoint."""
