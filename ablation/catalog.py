@@ -107,7 +107,9 @@ class Dataset:
 
 LOSSES: Mapping[str, Loss] = {
     "infonce": Loss("SimCLR (InfoNCE)", "log(1 + xi), exact: its gradient never cancels", "arXiv:2002.05709"),
-    "flatnce": Loss("FlatCLR (FlatNCE)", "every anchor's gradient has weight 1; reports InfoNCE's value", "arXiv:2107.01152"),
+    "flatnce": Loss(
+        "FlatCLR (FlatNCE)", "every anchor's gradient has weight 1; reports InfoNCE's value", "arXiv:2107.01152"
+    ),
     "flatnce_log": Loss("FlatNCE, log form", "log xi: FlatNCE's gradient with a value of its own", "arXiv:2107.01152"),
     "dcl": Loss("DCL", "decoupled: the positive leaves the denominator", "arXiv:2110.06848"),
     "infonce_textbook": Loss(
@@ -173,3 +175,19 @@ DATASETS: Mapping[str, Dataset] = {
         "torchvision.datasets.CIFAR100",
     ),
 }  # fmt: skip
+
+
+def small_stem(encoder: str, image_size: int) -> bool:
+    """Whether images this small keep their resolution at the encoder's first convolution.
+
+    torchvision's ResNets halve twice before their first block, which suits 224 pixels and ruins 32; resnet8 halves
+    once above 16 pixels, to stay affordable on a CPU.
+    """
+    return image_size <= (16 if encoder == "resnet8" else 64)
+
+
+def stem(encoder: str, image_size: int) -> str:
+    """The first layers that `encoder` gets at this image size, in words."""
+    if small_stem(encoder, image_size):
+        return "3 x 3 convolution, stride 1"
+    return "3 x 3 convolution, stride 2" if encoder == "resnet8" else "7 x 7 convolution, stride 2, max-pool"

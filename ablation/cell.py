@@ -106,6 +106,15 @@ class Cell(Frozen):
             dataset=self.dataset, encoder=self.encoder, seed=self.seed, pretraining=None, evaluation=self.evaluation
         )
 
+    @property
+    def relative_cost(self) -> float:
+        """How long the cell takes, in no unit: a step costs about as much as four more images, whatever its batch."""
+        if self.pretraining is None:
+            return 0.0
+        images = self.pretraining.steps * (self.pretraining.batch_size + 4)
+        pixels = catalog.DATASETS[self.dataset.name].image_size ** 2
+        return float(images * pixels * catalog.ENCODERS[self.encoder.name].weights)
+
 
 _CATALOGS: Mapping[str, Mapping[str, Any]] = {
     "dataset": catalog.DATASETS,

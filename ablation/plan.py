@@ -13,7 +13,9 @@ class Resources(Frozen):
 
     cpus_per_trial: int = Field(default=1, ge=1)
     gpus_per_trial: float | Literal["auto"] = "auto"  # auto: one where there are GPUs, else none
-    time_limit: float | None = None  # seconds of one cell, over all its attempts; the sweep file writes 90s, 30m, 2h, 1d
+    time_limit: float | None = (
+        None  # seconds of one cell, over all its attempts; the sweep file writes 90s, 30m, 2h, 1d
+    )
     max_retries: int = Field(default=3, ge=0)  # of a crashed trial
     data_root: str | None = None  # where dataset files lie; else $ABLATION_DATA, else ~/.cache/ablation
     download: bool = True  # fetch missing dataset files into data_root

@@ -116,7 +116,9 @@ class Record(Frozen):
     def _is_consistent(self) -> Self:
         if (self.id, self.pretraining_key) != (self.cell.id, self.cell.pretraining_key):
             raise ValueError(f"the record's id {self.id} is not that of its cell, {self.cell.id}")
-        if (self.status is Status.DONE) != (self.outcome is not None) or (self.outcome is None) == (self.failure is None):
+        if (self.status is Status.DONE) != (self.outcome is not None) or (self.outcome is None) == (
+            self.failure is None
+        ):
             raise ValueError(f"a record is done with an outcome or has a failure; this one is {self.status}")
         return self
 

@@ -1,0 +1,65 @@
+# Every target makes or updates the virtual environment that it needs.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PACKAGE := $(VENV)/.installed
+DEV := $(VENV)/.dev-installed
+
+.PHONY: help install dev quickstart test lint format bench constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+install: $(PACKAGE) ## Install the package into .venv (or VENV=folder), with PYTHON=python3
+
+dev: $(DEV) ## Install the tools for tests and lint as well
+
+quickstart: $(PACKAGE) ## Run sweeps/quickstart.yaml on the bundled digits, up to its figure
+	@start=$$(date +%s); $(BIN)/ablation run sweeps/quickstart.yaml; status=$$?; \
+	echo "Sweep: $$(($$(date +%s) - start)) s"; exit $$status
+
+test: $(DEV) ## Run the tests
+	$(BIN)/python -m pytest
+
+lint: $(DEV) ## Check style, format and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict
+
+format: $(DEV) ## Mend style and format where that needs no thought
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(DEV) ## Time the hot paths beside their references
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable
+
+# Resolved anew, beside what is installed. torch itself pins the CUDA packages of the platforms that have them.
+constraints: $(DEV) ## Pin the newest versions that fit together; with the oldest Python supported
+	( grep '^#' constraints.txt; \
+	  $(PIP) install --dry-run --ignore-installed --editable . --group dev \
+	    | sed -n 's/^Would install //p' | tr ' ' '\n' | sed -E 's/-([^-]+)$$/==\1/' \
+	    | grep -vE '^(batchsize-ablation|cuda-.*|nvidia-.*|triton)==' | sort -f ) > $(VENV)/constraints.txt
+	mv $(VENV)/constraints.txt constraints.txt
+
+clean: ## Remove caches and builds; .venv and results stay
+	rm -rf dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find ablation tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PACKAGE): pyproject.toml constraints.txt
+	@set -e; start=$$(date +%s); \
+	if ! test -x $(BIN)/pip; then \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "ablation needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make PYTHON=python3.12 ..."; exit 1; }; \
+	  $(PYTHON) -m venv $(VENV); \
+	fi; \
+	echo "Installing into $(VENV): on Linux some 3 GB of downloads, most of it PyTorch"; \
+	$(PIP) install -qq --upgrade 'pip>=25.1'; \
+	$(PIP) install -qq --constraint constraints.txt --editable .; \
+	touch $@; echo "Installation: $$(($$(date +%s) - start)) s"
+
+$(DEV): $(PACKAGE)
+	@$(PIP) install -qq --constraint constraints.txt --group dev
+	@touch $@

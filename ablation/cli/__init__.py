@@ -1,0 +1,225 @@
+"""The command line. Commands are thin and import what they need when they run, so that `--help` answers at once."""
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ablation import durable
+from ablation.errors import UserError
+
+if TYPE_CHECKING:
+    from ablation.cell import Cell
+    from ablation.ledger import Ledger
+    from ablation.plan import Plan
+
+DONE, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, 3  # exit codes; the README explains them
+
+app = typer.Typer(
+    name="ablation",
+    help="How does a contrastive learner's accuracy depend on its batch size, and which loss depends on it least?",
+    epilog="Exit codes: 0 all cells done, 1 some failed, 2 usage, 3 interrupted and resumable.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+SweepFile = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file.")]
+SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's folder, such as results/NAME.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
+]
+Address = Annotated[str | None, typer.Option(metavar="ADDR", help="A running Ray cluster; else one is started here.")]
+MaxConcurrent = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N cells at once.")]
+
+
+def main() -> None:
+    """The entry point: a user's mistake is one clear message and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)
+
+
+@app.command()
+def init(file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep file to write.")]) -> None:
+    """Write a commented sweep file to start from."""
+    from ablation import sweep
+
+    try:
+        with file.open("x") as target:
+            target.write(sweep.template())
+    except FileExistsError:
+        raise UserError(f"{file}: exists already; choose another name") from None
+    except OSError as error:
+        raise UserError(f"{file}: can't be written ({error.strerror})") from error
+    print(f"wrote {file}; next: ablation plan {file}")
+
+
+@app.command()
+def plan(file: SweepFile, overrides: Overrides = None) -> None:
+    """Show what a sweep file would run, and every mistake in it, before any compute."""
+    from ablation import plan_text
+    from ablation.plan import read
+
+    print(plan_text.describe(read(file, overrides or [])))
+
+
+@app.command()
+def run(
+    file: SweepFile,
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Where sweep folders lie.")] = Path("results"),
+    overrides: Overrides = None,
+    address: Address = None,
+    max_concurrent: MaxConcurrent = None,
+) -> None:
+    """Run a sweep, or what is left of it, and write its report."""
+    from ablation import sweep
+    from ablation.ledger import Ledger
+
+    asked = sweep.load(file, overrides or [])
+    ledger = Ledger(results / asked.name)
+    ledger.create()
+    with ledger.locked():
+        durable.write(ledger.sweep_file, asked.resolved_text().encode())
+        sys.exit(_execute(ledger, address, max_concurrent))
+
+
+@app.command()
+def resume(folder: SweepFolder, address: Address = None, max_concurrent: MaxConcurrent = None) -> None:
+    """Go on with the sweep in DIR, from the copy of the sweep file that lies there."""
+    ledger = _ledger(folder)
+    ledger.create()
+    with ledger.locked():
+        sys.exit(_execute(ledger, address, max_concurrent))
+
+
+@app.command()
+def status(folder: SweepFolder) -> None:
+    """Show which cells of the sweep in DIR are done, failed or still to run."""
+    from ablation.cli.progress import names, result
+    from ablation.plan import Plan
+
+    ledger = _ledger(folder)
+    shown = names(Plan.load(ledger.plan_file))
+    records = ledger.records()
+    counts = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in shown)
+    print(f"{ledger.folder}: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())))
+    if others := len(records.keys() - shown.keys()):
+        print(f"{others} more records are of cells that the sweep no longer has; they are kept, and left out of the report")
+    for cell_id, name in shown.items():
+        record = records.get(cell_id)
+        if record is None or record.outcome is None:
+            print(f"  {cell_id}  {name}: {result(record) if record else 'todo'}")
+    for line in ledger.quarantined:
+        print(line, file=sys.stderr)
+
+
+@app.command()
+def report(folder: SweepFolder) -> None:
+    """Write the report of the sweep in DIR, finished or not."""
+    ledger = _ledger(folder)
+    print(_report(ledger))
+
+
+@app.command()
+def trial(
+    file: SweepFile,
+    cell: Annotated[str, typer.Option(metavar="K", help="The cell's number in `ablation plan` from 1, or its id.")],
+    overrides: Overrides = None,
+) -> None:
+    """Run one cell in this process, without Ray and apart from any results, and print its record: for debugging."""
+    import torch
+
+    from ablation import plan as plans
+    from ablation.cli.progress import names, rate
+    from ablation.ledger import Ledger
+    from ablation.pretrain.data import load
+    from ablation.trial import Trial
+
+    planned = plans.read(file, overrides or [])
+    chosen = _choose(planned, cell)
+    print(f"{names(planned)[chosen.id]}: {chosen.id}; {rate(chosen)}", file=sys.stderr)
+    torch.set_num_threads(planned.resources.cpus_per_trial)
+    images = load(chosen.dataset, planned.resources.root(), download=planned.resources.download)
+    with tempfile.TemporaryDirectory(prefix="ablation-trial-") as folder:
+        record = Trial(
+            chosen,
+            images,
+            Ledger(Path(folder)),
+            device=torch.accelerator.current_accelerator() or torch.device("cpu"),
+            time_limit=planned.resources.time_limit,
+            progress=lambda p: print(
+                f"step {p.step:,}/{p.steps:,}  loss {p.loss:.4f}  {p.samples_per_second:,.0f} samples/s", file=sys.stderr
+            ),
+        ).run()
+    assert record is not None  # nobody asks it to stop
+    print(record.model_dump_json(indent=1))
+    sys.exit(DONE if record.outcome else SOME_FAILED)
+
+
+def _choose(planned: "Plan", wanted: str) -> "Cell":
+    cells = [cell.cell for cell in planned.cells]
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
+        return cells[int(wanted) - 1]
+    for cell in cells + planned.baselines():
+        if cell.id == wanted:
+            return cell
+    raise UserError(f"--cell {wanted}: this sweep has cells 1 to {len(cells)} and the ids that `ablation plan` lists")
+
+
+def _ledger(folder: Path) -> "Ledger":
+    """The ledger of an existing sweep's folder."""
+    from ablation.ledger import Ledger
+
+    ledger = Ledger(folder)
+    if not ledger.sweep_file.is_file():
+        raise UserError(f"{folder}: no sweep.yaml here; DIR is a sweep's own folder, such as results/NAME")
+    return ledger
+
+
+def _execute(ledger: "Ledger", address: str | None, max_concurrent: int | None) -> int:
+    """Runs what the sweep in the ledger's folder lacks, reports, and gives the exit code."""
+    from rich.console import Console
+
+    from ablation.cli.progress import SweepDisplay, duration
+    from ablation.plan import read
+
+    start = time.monotonic()
+    plan = read(ledger.sweep_file, [])
+    plan.save(ledger.plan_file)
+    for warning in plan.warnings:
+        print(f"warning: {warning}")
+    before = ledger.records()
+    wanted = [planned.cell.id for planned in plan.cells] + [cell.id for cell in plan.baselines()]
+    missing = sum(cell_id not in before for cell_id in wanted)
+    print(f"{plan.name}: {len(wanted)} cells, {missing} to run; results in {ledger.folder}", flush=True)
+    if missing:
+        from ablation import schedule
+
+        with SweepDisplay(plan, before, Console()) as display:
+            schedule.run(plan, ledger, display, address=address, max_concurrent=max_concurrent)
+    records = ledger.records()
+    for line in ledger.quarantined:
+        print(line, file=sys.stderr)
+    states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in wanted)
+    print(", ".join(f"{n} {state}" for state, n in sorted(states.items())) + f" after {duration(time.monotonic() - start)}")
+    print(f"report: {_report(ledger)}")
+    if states["todo"]:
+        print(f"interrupted; go on with: ablation resume {ledger.folder}")
+        return INTERRUPTED
+    return DONE if states.keys() == {"done"} else SOME_FAILED
+
+
+def _report(ledger: "Ledger") -> Path:
+    from ablation import report as reports
+    from ablation.plan import Plan
+
+    return reports.write(Plan.load(ledger.plan_file), ledger.records(), ledger.folder)

@@ -1,0 +1,268 @@
+"""Two random views of every image of a batch, all at once, with parameters drawn per image and view.
+
+SimCLR's augmentation (arXiv:2002.05709, appendix A): random resized crop, flip, colour jitter, grayscale, Gaussian
+blur. `draw` chooses every random number on the CPU, `apply` computes the views where the images are; each operation
+gives what torchvision's gives for the same parameters.
+
+Shapes: B images; N = 2B views, view 1 of every image and then view 2; C channels (1 or 3); S pixels a side.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablation.cell import Views
+from ablation.pretrain.random import stream
+
+_TRIES: Final = 10  # boxes drawn before a crop gives up and keeps the whole image, as in torchvision
+_LOG_RATIO: Final = math.log(4 / 3)  # aspect ratios are log-uniform in 3/4 .. 4/3
+_JITTER_PROBABILITY: Final = 0.8
+_SIGMA: Final = (0.1, 2.0)  # pixels
+_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
+
+# Columns of the table of uniforms, one row per image and view. The layout never depends on what is switched on, so
+# that switching one operation off changes no other.
+_AREA = slice(0, _TRIES)
+_RATIO = slice(_TRIES, 2 * _TRIES)
+_TOP, _LEFT, _FLIP, _JITTER = range(2 * _TRIES, 2 * _TRIES + 4)
+_FACTORS = slice(_JITTER + 1, _JITTER + 5)
+_ORDER = slice(_FACTORS.stop, _FACTORS.stop + 4)
+_GRAYSCALE, _BLUR, _SIGMA_AT = range(_ORDER.stop, _ORDER.stop + 3)
+_COLUMNS: Final = _SIGMA_AT + 1
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What happens to each of the N views, on the CPU; an operation that happens to none is None.
+
+    The k jitter operations are brightness, contrast, saturation and hue, or the first two on 1-channel images, where
+    the others do nothing.
+    """
+
+    top: Tensor  # (N,) int64, pixels
+    left: Tensor
+    height: Tensor
+    width: Tensor
+    flip: Tensor | None  # (N,) bool
+    factors: Tensor | None  # (N, k) float32; 1, 1, 1, 0 where a view is not jittered
+    order: Tensor | None  # (N, k) int64: the operation that comes first, second, ...
+    grayscale: Tensor | None  # (N,) bool
+    sigma: Tensor | None  # (N,) float32, pixels; 0 where a view is not blurred
+
+    def rows(self, rows: slice) -> "Parameters":
+        """Those of some of the views."""
+        return Parameters(**{name: None if values is None else values[rows] for name, values in vars(self).items()})
+
+
+def draw(views: Views, seed: int, step: int, batch_size: int, image_size: int, channels: int) -> Parameters:
+    """The parameters of one step's views: a function of seed, step, index in the batch and view alone.
+
+    A smaller batch gets what the first images of a larger one get, and every loss gets the same.
+    """
+    table = stream(seed, "views", step).random((batch_size, 2, _COLUMNS)).swapaxes(0, 1).reshape(-1, _COLUMNS)
+    top, left, height, width = _boxes(table, views.crop_scale, image_size)
+    factors, order = _jitter(table, views.jitter, channels) if views.jitter else (None, None)
+    grayscale = table[:, _GRAYSCALE] < views.grayscale if views.grayscale and channels == 3 else None
+    sigma = np.where(table[:, _BLUR] < views.blur, _between(*_SIGMA, table[:, _SIGMA_AT]), 0) if views.blur else None
+    return Parameters(
+        top=torch.from_numpy(top),
+        left=torch.from_numpy(left),
+        height=torch.from_numpy(height),
+        width=torch.from_numpy(width),
+        flip=torch.from_numpy(table[:, _FLIP] < 0.5) if views.flip else None,
+        factors=None if factors is None else torch.from_numpy(factors.astype(np.float32)),
+        order=None if order is None else torch.from_numpy(order),
+        grayscale=None if grayscale is None else torch.from_numpy(grayscale),
+        sigma=None if sigma is None else torch.from_numpy(sigma.astype(np.float32)),
+    )
+
+
+def apply(images: Tensor, parameters: Parameters) -> Tensor:
+    """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device."""
+    batch, channels, size, _ = images.shape
+    out = torch.empty(2 * batch, channels, size, size, device=images.device, memory_format=torch.channels_last)
+    chunk = max(1, CHUNK // (channels*size*size))
+    for view in range(2):
+        for first in range(0, batch, chunk):
+            last = min(first + chunk, batch)
+            rows = slice(view * batch + first, view * batch + last)
+            _make(images[first:last], parameters.rows(rows), out[rows])
+    return out
+
+CHUNK = 2**17
+
+def _make(images: Tensor, parameters: Parameters, out: Tensor) -> None:
+    batch, channels, size, _ = images.shape
+    x = _separable(images.float().div_(255), *_crop_weights(parameters, size, images.device))
+    x = x.view(batch, channels, size * size)
+    if parameters.factors is not None and parameters.order is not None:
+        _apply_jitter(x, parameters.factors, parameters.order)
+    if parameters.grayscale is not None:
+        x = torch.where(_column(parameters.grayscale, x.device), _luma(x), x)
+    x = x.view(batch, channels, size, size)
+    if parameters.sigma is not None:
+        weights = _blur_weights(parameters.sigma.to(x.device), size)
+        x = _separable(x, weights, weights)
+    out.copy_(x)
+
+
+def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """(x - mean) / std per channel, in place, then in channels_last memory; x is (N, C, S, S), mean and std are (C,)."""
+    x.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
+    return x
+
+
+class ViewMaker:
+    """Makes the normalised views of each step's batch of uint8 images."""
+
+    def __init__(
+        self, views: Views, image_size: int, channels: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int
+    ) -> None:
+        self._views, self._image_size, self._channels, self._seed = views, image_size, channels, seed
+        self._mean, self._std = torch.tensor(mean), torch.tensor(std)
+
+    def __call__(self, images: Tensor, step: int) -> Tensor:
+        """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device."""
+        parameters = draw(self._views, self._seed, step, len(images), self._image_size, self._channels)
+        self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
+        return normalise(apply(images, parameters), self._mean, self._std)
+
+
+# Drawing
+
+
+def _between(low: float, high: float, uniform: np.ndarray) -> np.ndarray:
+    return low + (high - low) * uniform
+
+
+def _boxes(table: np.ndarray, scale: tuple[float, float], size: int) -> tuple[np.ndarray, ...]:
+    """Top, left, height and width as torchvision's RandomResizedCrop.get_params draws them on square images."""
+    area = size * size * _between(*scale, table[:, _AREA])
+    ratio = np.exp(_between(-_LOG_RATIO, _LOG_RATIO, table[:, _RATIO]))
+    sides = np.full((2, len(table), _TRIES + 1), size)  # the last candidate, the whole image, always fits
+    sides[0, :, :_TRIES] = np.rint(np.sqrt(area / ratio))
+    sides[1, :, :_TRIES] = np.rint(np.sqrt(area * ratio))
+    fits = ((sides > 0) & (sides <= size)).all(0)
+    height, width = sides[:, np.arange(len(table)), fits.argmax(1)]
+    top = (table[:, _TOP] * (size - height + 1)).astype(np.int64)
+    left = (table[:, _LEFT] * (size - width + 1)).astype(np.int64)
+    return top, left, height, width
+
+
+def _jitter(table: np.ndarray, strength: float, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Factors and order of the jitter operations, (N, 4) each, or (N, 2) on 1-channel images."""
+    low = np.array([max(0, 1 - 0.8 * strength)] * 3 + [-0.2 * strength])
+    high = np.array([1 + 0.8 * strength] * 3 + [0.2 * strength])
+    jittered = table[:, _JITTER, None] < _JITTER_PROBABILITY
+    factors = np.where(jittered, low + (high - low) * table[:, _FACTORS], (1, 1, 1, 0))
+    order = table[:, _ORDER].argsort(1)
+    if channels == 1:
+        return factors[:, :2], order[order <= _CONTRAST].reshape(-1, 2)
+    return factors, order
+
+
+# Applying
+
+
+def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
+    """vertical @ x @ horizontal^T for every channel of x (..., C, S, S); the weights are (..., S, S)."""
+    channels, size = x.shape[-3:-1]
+    wide = x.flatten(-3, -2) @ horizontal.transpose(-1, -2)
+    return vertical.unsqueeze(-3) @ wide.unflatten(-2, (channels, size))
+
+
+def _column(values: Tensor, device: torch.device) -> Tensor:
+    """(N,) -> (N, 1, 1) on `device`."""
+    return values.to(device, non_blocking=True)[:, None, None]
+
+
+def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Vertical and horizontal weights, (2, B, S, S) each: row o says which pixels make up output pixel o.
+
+    Bilinear with antialias: a triangle around the output pixel's centre, as wide as the crop is scaled down, cut off
+    at the box and normalised. A flip reverses the order of the output pixels.
+    """
+    start = torch.stack((parameters.top, parameters.left)).to(device, torch.float32)[..., None]  # (2, N, 1)
+    length = torch.stack((parameters.height, parameters.width)).to(device, torch.float32)[..., None]
+    scale = length / size
+    pixels = torch.arange(0.5, size, device=device)  # centres
+    inputs = pixels - start  # of the input pixels, from the box's corner
+    outputs = scale * pixels
+    if parameters.flip is not None:
+        outputs[1] = torch.where(parameters.flip.to(device)[:, None], outputs[1].flip(-1), outputs[1])
+    weights = inputs[:, :, None] - outputs[..., None]
+    weights.abs_().mul_(-1 / scale.clamp(min=1)[..., None]).add_(1).clamp_(min=0)
+    weights *= ((inputs > 0) & (inputs < length))[:, :, None]
+    weights /= weights.sum(-1, keepdim=True)
+    return weights[0], weights[1]
+
+
+def _luma(x: Tensor) -> Tensor:
+    """(N, 3, P) -> (N, 1, P), torchvision's weights; 1-channel images are their own."""
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = x.split(1, dim=1)
+    return (red * 0.2989).add_(green, alpha=0.587).add_(blue, alpha=0.114)
+
+
+def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
+    """Jitters x (N, C, P) in place, each view in its own order, clamped after every operation.
+
+    Brightness f x, contrast f x + (1 - f) mean(luma) and saturation f x + (1 - f) luma are one blend with different
+    coefficients, so that all views take their k-th step at once; hue then follows for the views whose turn it is.
+    """
+    ratios = factors.gather(1, order).masked_fill_(order == _HUE, 1)
+    to_mean = (1 - ratios) * (order == _CONTRAST)
+    to_luma = (1 - ratios) * (order == _SATURATION)
+    coloured = x.shape[1] == 3
+    for k in range(order.shape[1]):
+        luma = _luma(x)
+        target = luma.mean(-1, keepdim=True) * _column(to_mean[:, k], x.device)
+        if coloured:
+            target = luma.mul_(_column(to_luma[:, k], x.device)).add_(target)
+        x.mul_(_column(ratios[:, k], x.device)).add_(target).clamp_(0, 1)
+        if coloured:
+            rows = ((order[:, k] == _HUE) & (factors[:, _HUE] != 0)).nonzero().squeeze(1)
+            shift = factors[rows, _HUE].to(x.device)
+            rows = rows.to(x.device)
+            x.index_copy_(0, rows, _shift_hue(x.index_select(0, rows), shift))
+
+
+def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
+    """Turns the hue of x (M, 3, P) by `shift` (M,) turns, keeping HSV's saturation and value.
+
+    With the hue in sextants, h in [0, 6), a colour is low + (high - low) w, where w falls from 1 to 0 between 1 and 2
+    sextants' distance from red (0), green (2) or blue (4): HSV and back without leaving RGB.
+    """
+    red, green, blue = x.unbind(1)
+    low, high = torch.aminmax(x, dim=1)
+    spread = high - low
+    hue = torch.where(
+        high == red,
+        green - blue,
+        torch.where(high == green, (blue - red).add_(spread, alpha=2), (red - green).add_(spread, alpha=4)),
+    ).div_(spread.clamp(min=torch.finfo(x.dtype).tiny))
+    hue.add_(6 * shift[:, None])
+    hue.sub_((hue / 6).floor_(), alpha=6)
+    weights = torch.stack(((hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()), dim=1).clamp_(0, 1)
+    return weights.mul_(spread[:, None]).add_(low[:, None])
+
+
+def _blur_weights(sigma: Tensor, size: int) -> Tensor:
+    """(N, S, S): row o holds the Gaussian around pixel o, folded back at the borders; the identity where sigma is 0."""
+    reach = _kernel_size(size) // 2
+    offsets = torch.arange(-reach, reach + 1, device=sigma.device)
+    kernel = torch.softmax(-((offsets / (math.sqrt(2) * sigma.clamp(min=1e-6)[:, None])) ** 2), dim=1)
+    sources = (torch.arange(size, device=sigma.device) + offsets[:, None]).abs()
+    sources = size - 1 - (size - 1 - sources).abs()
+    taps = torch.nn.functional.one_hot(sources, size).to(kernel.dtype)
+    return (kernel @ taps.flatten(1)).unflatten(1, (size, size))
+
+
+def _kernel_size(size: int) -> int:
+    """A tenth of the image's side, made odd, at least 3 pixels."""
+    return max(3, size // 10 | 1)

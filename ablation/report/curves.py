@@ -1,0 +1,198 @@
+"""What Figure 1 shows, as numbers: a panel's curves, levels and limits in percent, and its description in words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ablation.record import Status
+from ablation.report.aggregate import TODO
+from ablation.report.build import Report, Summary
+from ablation.report.stats import Estimate
+from ablation.report.wording import PLUS_MINUS, decimals, listing
+
+MOST_VARIANTS = 4  # combinations of further axes that get a row of panels each
+
+_DODGE = 0.07  # shift between losses, in shares of the closest two batch sizes' distance
+
+
+@dataclass(frozen=True)
+class Point:
+    """One loss at one batch size; accuracies in percent."""
+
+    batch_size: int
+    x: float  # log2 of the batch size, shifted a little per loss so that losses don't hide each other
+    seeds: tuple[float, ...]
+    mean: float | None
+    half_width: float | None  # of the t-interval
+    complete: bool
+    lost: int  # runs that ended without a result
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One loss, over every batch size that is planned for it, ascending."""
+
+    label: str
+    style: int  # the loss's position in the sweep: the same in every panel
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line: chance, or the random encoder with the range of its seeds. In percent."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PanelView:
+    """A panel ready to draw."""
+
+    title: str
+    batch_sizes: tuple[int, ...]
+    curves: tuple[Curve, ...]
+    levels: tuple[Level, ...]  # those within the limits
+    limits: tuple[float, float]  # of the accuracy axis, in percent
+    remark: str  # what lies beyond the limits
+    places: int  # decimals
+
+    @property
+    def empty(self) -> bool:
+        """Whether no run of the panel has an accuracy yet."""
+        return not any(point.seeds for curve in self.curves for point in curve.points)
+
+
+def views(report: Report) -> list[list[PanelView]]:
+    """Rows of panels: a row per combination of the further axes, a panel per dataset.
+
+    Empty where there are too many combinations to look at, see `MOST_VARIANTS`.
+    """
+    variants = list(dict.fromkeys(panel.variant for panel in report.grid.panels))
+    if len(variants) > MOST_VARIANTS:
+        return []
+    return [
+        [_view(report, index) for index, panel in enumerate(report.grid.panels) if panel.variant == variant]
+        for variant in variants
+    ]
+
+
+def describe(rows: Sequence[Sequence[PanelView]]) -> str:
+    """Alternative text: each curve from its smallest to its largest batch, and the levels, in numbers."""
+    sentences = ["Linear top-1 accuracy in percent against batch size on a logarithmic axis."]
+    for view in (view for row in rows for view in row):
+        known = [text for text in (_curve_text(curve, view.places) for curve in view.curves) if text]
+        levels = [f"{level.label} {level.value:.{view.places}f}" for level in view.levels]
+        text = "; ".join([*(known or ["no finished runs yet"]), *levels])
+        sentences.append(f"{view.title}: {text}{f'; {view.remark}' if view.remark else ''}.")
+    return " ".join(sentences)
+
+
+def limits(dots: Sequence[float], intervals: Sequence[tuple[float, float]], levels: Sequence[float]) -> tuple[float, float]:
+    """An accuracy axis, in percent, on which differences between the dots can be seen.
+
+    Intervals may widen the dots' range by half on either side, and a level is taken in where it at most doubles the
+    range: with two seeds an interval, and almost always chance, would squash the data.
+    """
+    if not dots:
+        return 0.0, 100.0
+    low, high = min(dots), max(dots)
+    slack = max(high - low, 1.0) / 2
+    low, high = (
+        max(min([low, *(end for end, _ in intervals)]), low - slack),
+        min(max([high, *(end for _, end in intervals)]), high + slack),
+    )
+    span = max(high - low, 1.0)
+    taken = [level for level in levels if low - span <= level <= high + span]
+    low, high = min([low, *taken]), max([high, *taken])
+    margin = 0.06 * max(high - low, 1.0)
+    return max(low - margin, -2.0), min(high + margin, 102.0)
+
+
+def _view(report: Report, index: int) -> PanelView:
+    panel = report.grid.panels[index]
+    sizes = report.grid.batch_sizes(panel)
+    summaries = [summary for summary in report.accuracy if summary.panel == panel]
+    planned = [loss for loss in report.grid.losses if any(summary.loss == loss for summary in summaries)]
+    curves = [
+        Curve(
+            report.grid.loss_titles[loss],
+            report.grid.losses.index(loss),
+            tuple(
+                _point(summary, (position - (len(planned) - 1) / 2) * _dodge(sizes, len(planned)))
+                for summary in summaries
+                if summary.loss == loss
+            ),
+        )
+        for position, loss in enumerate(planned)
+    ]
+    baseline = next(summary for summary in summaries if summary.loss is None)
+    levels = [*_random_level(baseline), Level("chance", 100 * panel.chance, 100 * panel.chance, 100 * panel.chance)]
+    known = [point for curve in curves for point in curve.points if point.mean is not None]
+    ends = [(p.mean - p.half_width, p.mean + p.half_width) for p in known if p.mean is not None and p.half_width]
+    low, high = limits([seed for point in known for seed in point.seeds], ends, [level.value for level in levels])
+    inside = [level for level in levels if low <= level.value <= high]
+    places = decimals(panel.test_images)
+    return PanelView(
+        title=panel.title,
+        batch_sizes=tuple(sizes),
+        curves=tuple(curves),
+        levels=tuple(inside),
+        limits=(low, high),
+        remark=_remark([level for level in levels if level not in inside], ends, (low, high), places),
+        places=places,
+    )
+
+
+def _dodge(sizes: Sequence[int], losses: int) -> float:
+    closest = min((math.log2(b / a) for a, b in zip(sizes, sizes[1:], strict=False)), default=1.0)
+    return closest * min(_DODGE, 0.4 / losses)
+
+
+def _point(summary: Summary, shift: float) -> Point:
+    found = summary.estimate
+    lost = sum(count for status, count in summary.statuses.items() if status not in (Status.DONE, TODO))
+    batch_size = summary.batch_size or 1
+    return Point(
+        batch_size=batch_size,
+        x=math.log2(batch_size) + shift,
+        seeds=tuple(100 * score for score in summary.scores.values()),
+        mean=100 * found.mean if found else None,
+        half_width=100 * found.half_width if found and found.half_width is not None else None,
+        complete=summary.complete,
+        lost=lost,
+    )
+
+
+def _random_level(baseline: Summary) -> list[Level]:
+    found, scores = baseline.estimate, baseline.scores.values()
+    return [Level("random encoder", 100 * found.mean, 100 * min(scores), 100 * max(scores))] if found else []
+
+
+def _remark(
+    outside: Sequence[Level], intervals: Sequence[tuple[float, float]], limits: tuple[float, float], places: int
+) -> str:
+    """What the axis leaves out, in words."""
+    parts = []
+    for side, there in (("below", [level for level in outside if level.value < limits[0]]),
+                        ("above", [level for level in outside if level.value > limits[1]])):  # fmt: skip
+        if there:
+            parts.append(f"{side} the axis: {listing(f'{level.label} {level.value:.{places}f}' for level in there)}")
+    if any(low < limits[0] or high > limits[1] for low, high in intervals):
+        parts.append("some intervals reach beyond the axis")
+    return "; ".join(parts)
+
+
+def _curve_text(curve: Curve, places: int) -> str | None:
+    known = [point for point in curve.points if point.mean is not None]
+    if not known:
+        return None
+
+    def value(point: Point) -> str:
+        spread = "" if point.half_width is None else f" {PLUS_MINUS} {point.half_width:.{places}f}"
+        return f"{point.mean:.{places}f}{spread} at batch {point.batch_size}"
+
+    ends = dict.fromkeys([value(known[0]), value(known[-1])])
+    return f"{curve.label} {' and '.join(ends)}"

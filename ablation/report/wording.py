@@ -1,0 +1,53 @@
+"""How numbers are written: percent, accuracy points, p-values, counts."""
+
+from collections.abc import Iterable
+
+from ablation.report.stats import Estimate
+
+MINUS, PLUS_MINUS, DASH = "\u2212", "\u00b1", "\u2013"
+
+
+def decimals(test_images: int) -> int:
+    """Decimals of an accuracy in percent: no finer than the step of one test image needs."""
+    return 1 if test_images < 5000 else 2
+
+
+def percent(value: float, places: int) -> str:
+    """A share in [0, 1] as percent, without the sign."""
+    return f"{100 * value:.{places}f}"
+
+
+def points(value: float, places: int, *, sign: bool = True) -> str:
+    """A difference of accuracies in accuracy points (percent of all test images), with a true minus sign."""
+    text = f"{100 * value:+.{places}f}" if sign else f"{100 * value:.{places}f}"
+    if not text.strip("+-0."):
+        return text.lstrip("+-")  # a zero has no sign
+    return text.replace("-", MINUS)
+
+
+def interval(estimate: Estimate, places: int) -> str:
+    """The ends of a t-interval in accuracy points."""
+    if estimate.low is None or estimate.high is None:
+        return DASH
+    return f"{points(estimate.low, places)} to {points(estimate.high, places)}"
+
+
+def p_value(p: float | None, *, relation: bool = False) -> str:
+    """Such as ``0.034`` or ``< 0.001``; with `relation`, ``= 0.034``."""
+    if p is None:
+        return DASH
+    if p < 0.001:
+        return "< 0.001"
+    text = f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+    return f"= {text}" if relation else text
+
+
+def count(number: int, noun: str) -> str:
+    """Such as ``1 seed`` or ``1,000 seeds``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listing(items: Iterable[object]) -> str:
+    """Such as ``4, 8 and 16``."""
+    texts = [str(item) for item in items]
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

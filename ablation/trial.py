@@ -1,0 +1,206 @@
+"""One cell, from its data to its record: pretrain (or resume, or reuse), freeze, evaluate, commit."""
+
+import json
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from ablation import durable, environment
+from ablation.cell import Cell
+from ablation.evaluate.protocol import Evaluation, curve_knn, evaluate
+from ablation.ledger import Ledger
+from ablation.pretrain.checkpoint import Checkpoints
+from ablation.pretrain.data import Images
+from ablation.pretrain.encoder import Encoder, build_encoder, weights_hash
+from ablation.pretrain.loop import DivergedError, Training
+from ablation.pretrain.trained import Trained
+from ablation.record import Failure, History, Outcome, Record, Status
+
+PROGRESS_INTERVAL = 1.0  # seconds between two looks at the clock's consequences: progress, stop, time limit
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running cell is; `loss` is that of the last logged update."""
+
+    step: int
+    steps: int
+    loss: float
+    samples_per_second: float
+
+
+class StopRequestedError(Exception):
+    """The sweep is stopping. The cell has saved a checkpoint and has no record yet."""
+
+
+class TimeLimitError(Exception):
+    """The cell has trained for longer than its time limit."""
+
+
+@dataclass
+class Trial:
+    """The work on one cell in this process. `stop` is asked and `progress` told about once a second."""
+
+    cell: Cell
+    images: Images
+    ledger: Ledger
+    device: torch.device
+    time_limit: float | None = None  # seconds of pretraining, over all attempts
+    stop: Callable[[], bool] = lambda: False
+    progress: Callable[[Progress], None] = lambda _: None
+    checkpoint_interval: float = 30.0  # seconds
+    training: Training | None = None  # None before it begins, and where there is none
+
+    def run(self) -> Record | None:
+        """The cell's committed record; None when the sweep asked to stop and the cell can go on later."""
+        environment.reset_peak_memory(self.device)
+        try:
+            finished = self._evaluated(self._trained())
+        except StopRequestedError:
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever went wrong becomes the cell's record
+            return self._commit(_status_of(error), failure=self._failure(error))
+        return self._commit(Status.DONE, finished=finished)
+
+    def _trained(self) -> Trained:
+        """The encoder to evaluate: as initialised, from an earlier finished pretraining, or pretrained now."""
+        channels, image_size = self.images.train_images.shape[1:3]
+        if self.cell.pretraining is None:
+            encoder = build_encoder(self.cell.encoder, image_size=image_size, channels=channels, seed=self.cell.seed)
+            return Trained(encoder.to(self.device))  # random init
+        path = self.ledger.encoder(self.cell.pretraining_key)
+        try:
+            trained = Trained.load(path, self.cell, image_size=image_size, channels=channels)
+        except FileNotFoundError:
+            trained = self._pretrain()
+            trained.save(path, self.cell)
+        except durable.DamagedError as error:
+            self.ledger.quarantine(path, str(error))
+            return self._trained()
+        trained.encoder.to(self.device)
+        return trained
+
+    def _pretrain(self) -> Trained:
+        """Pretrains from the newest checkpoint, or from the start, to the last update."""
+        checkpoints = Checkpoints(
+            self.ledger.work(self.cell.pretraining_key), self.cell.pretraining_key, self.checkpoint_interval
+        )
+        training = self.training = Training(self.cell, self.images, self.device, self._curve_knn)
+        if (state := checkpoints.latest(damaged=self.ledger.quarantine)) is not None:
+            training.restore(state)
+        due = time.monotonic()
+        while not training.done:
+            training.advance()
+            if time.monotonic() >= due:
+                due = time.monotonic() + PROGRESS_INTERVAL
+                self._look_around(training, checkpoints)
+        return training.finish()
+
+    def _look_around(self, training: Training, checkpoints: Checkpoints) -> None:
+        stopping = self.stop()
+        late = self.time_limit is not None and training.seconds > self.time_limit
+        if stopping or late or checkpoints.due():
+            checkpoints.save(training.state())
+        if stopping:
+            raise StopRequestedError
+        if late:
+            raise TimeLimitError(f"pretraining took {training.seconds:.0f} s; its limit is {self.time_limit:g} s")
+        rate = training.samples / training.seconds
+        self.progress(Progress(training.step, training.recipe.steps, training.history.trace[-1].loss, rate))
+
+    def _evaluated(self, trained: Trained) -> "Finished":
+        start = time.monotonic()
+        evaluation = evaluate(trained.encoder, self.images, self.device)
+        return Finished(trained, evaluation, time.monotonic() - start)
+
+    def _curve_knn(self, encoder: Encoder) -> float:
+        return curve_knn(encoder, self.images, self.device)
+
+    def _failure(self, error: Exception) -> Failure:
+        return Failure(
+            kind=type(error).__name__,
+            message=str(error),
+            step=self.training.step if self.training else None,
+            traceback="".join(traceback.format_exception(error)),
+        )
+
+    def _commit(self, status: Status, finished: "Finished | None" = None, failure: Failure | None = None) -> Record:
+        """Writes the record of how the cell ended, with its history as far as it went."""
+        progress = finished.trained if finished else self.training
+        record = _record(
+            self.cell,
+            self.ledger,
+            self.device,
+            status=status,
+            outcome=finished.outcome() if finished else None,
+            failure=failure,
+            data_checksum=self.images.checksum,
+            timings={
+                "pretraining": progress.seconds if progress else 0.0,
+                "evaluation": finished.seconds if finished else 0.0,
+            },
+            peak_memory_bytes=environment.peak_memory(self.device),
+        )
+        self.ledger.put(record, progress.history if progress else History())
+        return record
+
+
+def commit_crash(cell: Cell, ledger: Ledger, reason: str) -> Record:
+    """The record of a cell whose worker died, again and again, without a word; written by another process."""
+    failure = Failure(kind="WorkerDied", message=reason, step=None)
+    record = _record(cell, ledger, torch.device("cpu"), status=Status.FAILED, failure=failure)
+    ledger.put(record, History())
+    return record
+
+
+def _record(cell: Cell, ledger: Ledger, device: torch.device, **found: Any) -> Record:
+    defaults = {"outcome": None, "data_checksum": None, "timings": {}, "peak_memory_bytes": None}
+    return Record(
+        id=cell.id,
+        pretraining_key=cell.pretraining_key,
+        cell=cell,
+        attempts=Checkpoints.attempts(ledger.work(cell.pretraining_key)),
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=environment.describe(device),
+        **{**defaults, **found},
+    )
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A cell that has come to its end well."""
+
+    trained: Trained
+    evaluation: Evaluation
+    seconds: float  # of the evaluation
+
+    def outcome(self) -> Outcome:
+        """The deterministic part of its record."""
+        trained, evaluation = self.trained, self.evaluation
+        history = json.dumps(trained.history.deterministic(), sort_keys=True)
+        return Outcome(
+            metrics=evaluation.metrics,
+            selection=evaluation.selection,
+            samples=trained.samples,
+            steps=trained.steps,
+            features=trained.encoder.features,
+            weights_hash=weights_hash(trained.encoder),
+            first_batch_hash=trained.first_batch_hash,
+            history_hash=sha256(history.encode()).hexdigest(),
+        )
+
+
+def _status_of(error: Exception) -> Status:
+    if isinstance(error, DivergedError):
+        return Status.DIVERGED
+    if isinstance(error, TimeLimitError):
+        return Status.TIMEOUT
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return Status.OOM  # the last is what torch's CPU allocator says, in a plain RuntimeError
+    return Status.FAILED
