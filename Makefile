@@ -34,18 +34,18 @@ format: $(DEV) ## Mend style and format where that needs no thought
 	$(BIN)/ruff format
 
 bench: $(DEV) ## Time the hot paths beside their references
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable
+	@set -e; for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 # Resolved anew, beside what is installed. torch itself pins the CUDA packages of the platforms that have them.
 constraints: $(DEV) ## Pin the newest versions that fit together; with the oldest Python supported
 	( grep '^#' constraints.txt; \
 	  $(PIP) install --dry-run --ignore-installed --editable . --group dev \
-	    | sed -n 's/^Would install //p' | tr ' ' '\n' | sed -E 's/-([^-]+)$$/==\1/' \
-	    | grep -vE '^(batchsize-ablation|cuda-.*|nvidia-.*|triton)==' | sort -f ) > $(VENV)/constraints.txt
+	    | sed -n 's/^Would install //p' | tr ' ' '\n' | sed -E 's/-([^-]+)$$/==\1/' | LC_ALL=C sort -f \
+	    | grep -vE '^(batchsize-ablation|cuda-.*|nvidia-.*|triton)==' ) > $(VENV)/constraints.txt
 	mv $(VENV)/constraints.txt constraints.txt
 
 clean: ## Remove caches and builds; .venv and results stay
-	rm -rf dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find ablation tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PACKAGE): pyproject.toml constraints.txt

@@ -66,6 +66,7 @@ class Optimizer:
 
     summary: str
     parameters: Mapping[str, Parameter]
+    state: int  # numbers kept for every weight, for the disk estimate
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "sgd": Optimizer(
         "SGD with momentum",
         {"momentum": _MOMENTUM, "nesterov": Parameter(False), "weight_decay": _WEIGHT_DECAY},
+        state=1,
     ),
-    "adam": Optimizer("Adam", _ADAM),
-    "adamw": Optimizer("Adam with decoupled weight decay", _ADAM),
+    "adam": Optimizer("Adam", _ADAM, state=2),
+    "adamw": Optimizer("Adam with decoupled weight decay", _ADAM, state=2),
     "lars": Optimizer(
         "LARS (timm's); biases and normalisation weights get neither decay nor adaptation",
         {
@@ -140,6 +142,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
             "weight_decay": _WEIGHT_DECAY,
             "trust_coefficient": Parameter(0.001, minimum=0, above=True),
         },
+        state=1,
     ),
 }
 
@@ -175,6 +178,13 @@ DATASETS: Mapping[str, Dataset] = {
         "torchvision.datasets.CIFAR100",
     ),
 }  # fmt: skip
+
+COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer]] = {
+    "dataset": DATASETS,
+    "loss": LOSSES,
+    "encoder": ENCODERS,
+    "optimizer": OPTIMIZERS,
+}  # kind of component -> those that a sweep can name
 
 
 def small_stem(encoder: str, image_size: int) -> bool:

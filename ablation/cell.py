@@ -116,19 +116,11 @@ class Cell(Frozen):
         return float(images * pixels * catalog.ENCODERS[self.encoder.name].weights)
 
 
-_CATALOGS: Mapping[str, Mapping[str, Any]] = {
-    "dataset": catalog.DATASETS,
-    "encoder": catalog.ENCODERS,
-    "loss": catalog.LOSSES,
-    "optimizer": catalog.OPTIMIZERS,
-}
-
-
 def _canonical(cell: Cell) -> dict[str, Any]:
     """The cell as plain data without what stands at its permanent default."""
     data = cell.model_dump(mode="json", exclude_defaults=True)
     for owner in (data, data["pretraining"] or {}):
-        for kind, group in _CATALOGS.items():
+        for kind, group in catalog.COMPONENTS.items():
             if kind in owner:
                 owner[kind] = _without_defaults(owner[kind], group)
     return data

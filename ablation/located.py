@@ -47,21 +47,25 @@ class Document:
     """Plain data with the place of everything in it, and what is wrong with it."""
 
     file: str
+    text: str = ""
     data: Any = BAD
     places: dict[KeyPath, int | str] = field(default_factory=lambda: {(): 1})  # a line, or the --set that gave it
     _problems: dict[Problem, None] = field(default_factory=dict)
 
     def report(self, path: KeyPath, message: str, key: str | None = None) -> None:
         """Add a problem, once, at the innermost known place of `path`; `key` where the path is not what to show."""
-        known = path
-        while known not in self.places:
-            known = known[:-1]
-        place = self.places[known]
+        place = self.place(path)
         shown_key = dotted(path) if key is None else key
         if isinstance(place, str):
             self.add(Problem(place, None, shown_key, message))
         else:
             self.add(Problem(self.file, place, shown_key, message))
+
+    def place(self, path: KeyPath) -> int | str:
+        """The line of `path`, or the ``--set KEY`` that gave it; where it is absent, those of what would hold it."""
+        while path not in self.places:
+            path = path[:-1]
+        return self.places[path]
 
     def add(self, problem: Problem) -> None:
         """Add a problem that has its place already."""
@@ -108,7 +112,7 @@ def parse(text: str, file: str) -> Document:
 
     `file` names it in problems; a name that starts with ``--set`` has no lines.
     """
-    document = Document(file)
+    document = Document(file, text)
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False
     directive = next((n for n, line in enumerate(text.splitlines(), 1) if line.startswith("%")), None)
@@ -166,7 +170,7 @@ class _Reader:
             self.document.report((), str(error))
             return BAD
 
-    def _value(self, node: Node, path: KeyPath, depth: int) -> Any:
+    def _value(self, node: Any, path: KeyPath, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise _TooLargeError(f"nests deeper than {MAX_DEPTH} levels")
         if self.nodes > MAX_NODES:
@@ -179,7 +183,7 @@ class _Reader:
             return self._mapping(node, path, depth)
         if isinstance(node, SequenceNode):
             return [self.value(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return self._scalar(node.tag.rpartition(":")[2], node.value, path)
 
     def _mapping(self, node: MappingNode, path: KeyPath, depth: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -213,9 +217,7 @@ class _Reader:
         problem = _syntax(self.document.file, line, message)
         self.document.add(Problem(problem.file, problem.line, dotted(path), message))
 
-    def _scalar(self, node: ScalarNode, path: KeyPath) -> Any:
-        kind = node.tag.rpartition(":")[2]
-        text = node.value
+    def _scalar(self, kind: str, text: str, path: KeyPath) -> Any:
         if kind == "null":
             return None
         if kind == "bool":
@@ -263,7 +265,7 @@ def shown(value: object) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be."""
-    return next(iter(difflib.get_close_matches(word[:100], list(known), n=1, cutoff=0.6)), None)
+    return next(iter(difflib.get_close_matches(word[:100], list(known), n=1, cutoff=0.65)), None)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

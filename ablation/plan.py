@@ -1,32 +1,23 @@
 """Plan: the cells of a sweep in resolved form, with what the schedule and the report need to know of each."""
 
-from typing import Literal
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import ValidationError
 
+from ablation import catalog, durable, recipe, sweep
 from ablation.catalog import Scalar
 from ablation.cell import Cell, Frozen
+from ablation.errors import UserError
+from ablation.recipe import Point
+from ablation.sweep import STANDARD_AXES, ReportOptions, Resources, Sweep
 
+__all__ = ["STARVED", "Plan", "PlannedCell", "ReportOptions", "Resources", "build", "read"]
 
-class Resources(Frozen):
-    """What a trial may use. Nothing here changes a result, so nothing here enters an id."""
-
-    cpus_per_trial: int = Field(default=1, ge=1)
-    gpus_per_trial: float | Literal["auto"] = "auto"  # auto: one where there are GPUs, else none
-    time_limit: float | None = (
-        None  # seconds of one cell, over all its attempts; the sweep file writes 90s, 30m, 2h, 1d
-    )
-    max_retries: int = Field(default=3, ge=0)  # of a crashed trial
-    data_root: str | None = None  # where dataset files lie; else $ABLATION_DATA, else ~/.cache/ablation
-    download: bool = True  # fetch missing dataset files into data_root
-
-
-class ReportOptions(Frozen):
-    """The `report` block of a sweep file."""
-
-    title: str | None = None
-    reference_batch: int | None = None  # the batch size that the others are compared with; None: the largest
-    comparisons: list[tuple[str, str]] = Field(default_factory=list)  # pairs of loss labels (a, b), read as a - b
+SCHEMA_VERSION = 1
+STARVED = 500  # updates below which a batch size is judged by its number of updates
 
 
 class PlannedCell(Frozen):
@@ -38,12 +29,13 @@ class PlannedCell(Frozen):
     with a label or a name is shown by it. Two cells of a plan never have equal settings."""
     samples: int  # images that pretraining sees: steps x batch size
     epochs: float  # samples over the pretraining images
+    rate: str = ""  # how the peak learning rate came about, such as 0.3 x sqrt(8/256)
 
 
 class Plan(Frozen):
     """A whole sweep, ready to run. Saved as plan.json beside its records."""
 
-    schema_version: int = 1
+    schema_version: int = SCHEMA_VERSION
     name: str
     question: str | None
     axes: list[str]  # the axes with more than one value, in the order of the file; seed included
@@ -55,3 +47,141 @@ class Plan(Frozen):
     def baselines(self) -> list[Cell]:
         """The distinct random-init cells that belong to the planned ones, in order."""
         return list({cell.id: cell for cell in (planned.cell.baseline() for planned in self.cells)}.values())
+
+    def save(self, path: Path) -> None:
+        """Writes the plan as JSON, durably."""
+        durable.write(path, self.model_dump_json(indent=1).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: there is no plan, or none that this version reads.
+        """
+        try:
+            plan = cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            place = ".".join(map(str, wrong["loc"])) or "the whole file"
+            raise UserError(
+                f"{path}: is no plan of this version ({place}: {wrong['msg']}); plan the sweep again"
+            ) from error
+        if plan.schema_version != SCHEMA_VERSION:
+            raise UserError(
+                f"{path}: has schema version {plan.schema_version}, not {SCHEMA_VERSION}; plan the sweep again"
+            )
+        return plan
+
+
+def read(path: Path, overrides: Sequence[str] = ()) -> Plan:
+    """The plan of a sweep file, with `overrides` of the form ``KEY=VALUE`` applied.
+
+    Raises:
+        SweepErrors: the file or an override has mistakes; all of them are in `problems`.
+    """
+    return build(sweep.load(path, overrides))
+
+
+def build(sweep: Sweep) -> Plan:
+    """Resolves every cell of a sweep. Cells that come to one computation are planned once, with a warning."""
+    axes = dict.fromkeys((*STANDARD_AXES, *sweep.axes))
+    cells: dict[str, PlannedCell] = {}
+    repeats: list[tuple[PlannedCell, PlannedCell]] = []
+    for point in sweep.points:
+        planned = _planned(point, axes)
+        if (first := cells.setdefault(planned.cell.id, planned)) is not planned:
+            repeats.append((planned, first))
+    found = list(cells.values())
+    values = {axis: {planned.settings[axis] for planned in found} for axis in axes}
+    return Plan(
+        name=sweep.name,
+        question=sweep.question,
+        axes=[axis for axis in dict.fromkeys((*sweep.axes, *axes)) if len(values[axis]) > 1],
+        cells=found,
+        resources=sweep.resources,
+        report=sweep.report,
+        warnings=[*sweep.warnings, *_repeat_warnings(repeats), *_warnings(found)],
+    )
+
+
+def _planned(point: Point, axes: Mapping[str, None]) -> PlannedCell:
+    cell = recipe.resolve(point)
+    assert cell.pretraining is not None
+    samples = cell.pretraining.steps * cell.pretraining.batch_size
+    return PlannedCell(
+        cell=cell,
+        settings={axis: recipe.text(point, axis) for axis in axes},
+        samples=samples,
+        epochs=samples / catalog.DATASETS[cell.dataset.name].pretraining_images,
+        rate=recipe.rate_text(point),
+    )
+
+
+def _repeat_warnings(repeats: Sequence[tuple[PlannedCell, PlannedCell]]) -> Iterator[str]:
+    same = [again for again, first in repeats if again.settings == first.settings]
+    other = [(again, first) for again, first in repeats if again.settings != first.settings]
+    if same:
+        example = settings_text(same[0].settings)
+        yield f"include repeats {_count(len(same), 'cell')} that the sweep has already, such as {example}"
+    if other:
+        again, first = other[0]
+        differing = [axis for axis in again.settings if again.settings[axis] != first.settings[axis]]
+        pair = (settings_text({axis: p.settings[axis] for axis in differing}) for p in (again, first))
+        at = settings_text({axis: v for axis, v in again.settings.items() if axis not in differing})
+        yield (
+            f"left out as repeats of a computation that is planned already: {_count(len(other), 'cell')}, "
+            f"such as {' for '.join(pair)} at {at}"
+        )
+
+
+def _warnings(cells: Sequence[PlannedCell]) -> Iterator[str]:
+    """What makes the sweep's answer weaker than it looks, a line each."""
+    starved: dict[int, int] = {}
+    for planned in cells:
+        run = planned.cell.pretraining
+        assert run is not None
+        if run.steps < STARVED:
+            starved[run.batch_size] = min(run.steps, starved.get(run.batch_size, STARVED))
+    if starved:
+        listed = ", ".join(f"{steps} at batch size {batch}" for batch, steps in sorted(starved.items()))
+        yield f"under {STARVED} steps ({listed}): this measures starvation, not batch size; raise the budget"
+    seeds: dict[tuple[tuple[str, Scalar], ...], set[int]] = defaultdict(set)
+    for planned in cells:
+        seeds[tuple((k, v) for k, v in planned.settings.items() if k != "seed")].add(planned.cell.seed)
+    counts = Counter(map(len, seeds.values()))
+    if set(counts) == {1}:
+        yield "one seed only: no intervals and no tests; 5 seeds resolve large effects"
+    elif len(counts) > 1:
+        yield f"between {min(counts)} and {max(counts)} seeds a setting: comparisons use the seeds that both sides have"
+    for name in dict.fromkeys(planned.cell.dataset.name for planned in cells):
+        yield from _dataset_warnings(name, [p.cell for p in cells if p.cell.dataset.name == name])
+    if any(
+        r.optimizer.name == "lars" and not r.learning_rate.warmup_steps
+        for r in (p.cell.pretraining for p in cells)
+        if r
+    ):
+        yield "lars without warm-up often diverges; learning_rate.warmup: 0.1 is usual"
+
+
+def _dataset_warnings(name: str, cells: Sequence[Cell]) -> Iterator[str]:
+    views = [cell.pretraining.views for cell in cells if cell.pretraining]
+    dataset = catalog.DATASETS[name]
+    if dataset.flip_changes_class and any(view.flip for view in views):
+        yield f"{name}: a mirrored image is of another class, or of none; views.flip: false is usual"
+    if dataset.channels == 1:
+        if any(view.jitter for view in views):
+            yield f"{name}: images have one channel, so jitter changes brightness and contrast only"
+        if any(view.grayscale for view in views):
+            yield f"{name}: images have one channel, so grayscale does nothing"
+
+
+def settings_text(settings: Mapping[str, Scalar]) -> str:
+    """Settings on one line, such as ``loss=infonce batch_size=8``."""
+    return " ".join(f"{axis}={recipe.number(value)}" for axis, value in settings.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,8 +1,8 @@
 """Recipe: what one cell of a sweep is told, and what that resolves to.
 
 A sweep file gives a recipe in pieces: `base`, one value of each axis, the defaults. A piece is a `Point`: its leaves
-(``learning_rate.base``, ``optimizer.momentum``) with their values and where each of them stands, so that pieces merge by
-dictionary union and a mistake is reported in the line that made it. The models below declare the leaves, their
+(``learning_rate.base``, ``optimizer.momentum``) with their values and where each of them stands, so that pieces merge
+by dictionary union and a mistake is reported in the line that made it. The models below declare the leaves, their
 bounds and their defaults; components (dataset, loss, encoder, optimizer) are declared by the catalog.
 
 The defaults here are what users get who say nothing; they may change, unlike those of `catalog` and `cell`.
@@ -22,8 +22,8 @@ from ablation.catalog import Scalar
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
 from ablation.located import BAD, Document, KeyPath, nearest, shown, suggestion
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Positive = Annotated[float, Field(gt=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -37,7 +37,7 @@ class Warmup(NamedTuple):
         return number(self.amount) if self.unit == "share" else f"{number(self.amount)} {self.unit}"
 
 
-def _warmup(value: object) -> Warmup:
+def _warmup(value: Any) -> Warmup:
     if _is_number(value) and 0 <= value < 1:
         return Warmup(float(value), "share")
     if isinstance(value, dict) and len(value) == 1:
@@ -48,7 +48,7 @@ def _warmup(value: object) -> Warmup:
     raise ValueError("should be a share of the steps from 0 to below 1, or {steps: ...}, or {epochs: ...}")
 
 
-def _crop_scale(value: object) -> tuple[float, float]:
+def _crop_scale(value: Any) -> tuple[float, float]:
     if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and 0 < value[0] <= value[1] <= 1:
         return float(value[0]), float(value[1])
     raise ValueError("should be a pair of shares of the image's area, such as [0.2, 1.0], with 0 < low <= high <= 1")
@@ -128,8 +128,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }  # of any component of a kind
 FIELDS = (*catalog.COMPONENTS, *(leaf for leaf in LEAVES if "." not in leaf), *BLOCKS)
 KEYS = frozenset(
-    (*FIELDS, *LEAVES)
-    + tuple(f"{kind}.{inner}" for kind, inners in _PARAMETERS.items() for inner in ("name", *inners))
+    [*FIELDS, *LEAVES, *(f"{kind}.{inner}" for kind, inners in _PARAMETERS.items() for inner in ("name", *inners))]
 )  # everything that can be an axis
 PAIR = "views.crop_scale"  # the one leaf whose single value is a list
 REQUIRED = ("dataset.name", "loss.name", "encoder.name", "batch_size", "seed", "learning_rate.base")
@@ -167,13 +166,11 @@ def read(document: Document, key: str, value: Any, path: KeyPath) -> Point:
 
 def unknown(document: Document, key: str, path: KeyPath) -> Point:
     """Reports a key that is not in `KEYS`; what it was probably meant to be counts as given."""
-    group, _, inner = key.partition(".")
-    if group in BLOCKS and inner:
-        known = [f"{group}.{leaf}" for leaf in BLOCKS[group]]
-    else:
-        known = [*KEYS] if inner or nearest(key, KEYS) else [*FIELDS]
-    document.report(path, f"unknown key; {suggestion(key, sorted(known))}")
-    near = nearest(key, sorted(known))
+    family = sorted(known for known in KEYS if known.startswith(key.partition(".")[0] + "."))
+    inner = (known for known in sorted(KEYS) if known.endswith(f".{key}"))  # warmup is in learning_rate.warmup
+    near = next(inner, None) or nearest(key, sorted(KEYS))
+    known = ", ".join(family if "." in key and family else FIELDS)
+    document.report(path, "unknown key; " + (f"did you mean {near}?" if near else f"known: {known}"))
     return _bad(near, path) if near else {}
 
 
@@ -197,8 +194,8 @@ def _mapping(document: Document, key: str, value: Any, path: KeyPath, known: tup
             leaves.update(read(document, f"{key}.{inner}", item, (*path, inner)))
         else:
             document.report((*path, inner), f"unknown key; {suggestion(inner, known)}")
-            if (near := nearest(inner, known)) and near not in value:
-                leaves.update(_bad(f"{key}.{near}", (*path, inner)))
+            near = nearest(inner, known)
+            leaves.update(_bad(f"{key}.{inner if near is None or near in value else near}", (*path, inner)))
     if not leaves:
         document.report(path, f"is empty; known keys: {', '.join(known)}")
         return _bad(key, path)
@@ -206,7 +203,7 @@ def _mapping(document: Document, key: str, value: Any, path: KeyPath, known: tup
 
 
 def _leaf(document: Document, key: str, value: Any, path: KeyPath) -> Any:
-    if value is BAD or (isinstance(value, list | dict) and _holds_bad(value)):
+    if value is BAD or (isinstance(value, list | dict) and holds_bad(value)):
         return BAD
     kind, _, inner = key.partition(".")
     if kind not in catalog.COMPONENTS:
@@ -219,21 +216,28 @@ def _leaf(document: Document, key: str, value: Any, path: KeyPath) -> Any:
         hint = suggestion(str(value), catalog.COMPONENTS[kind])
         document.report(path, f"unknown {kind} {shown(value)}; {hint}")
         return BAD
-    if inner == "label" and not (isinstance(value, str) and value == " ".join(value.split()) and 0 < len(value) <= 60):
-        document.report(path, f"a label should be one line of text, at most 60 characters, not {shown(value)}")
+    if inner == "label" and (wrong := _wrong_label(value, kind)):
+        document.report(path, wrong)
         return BAD
     return value  # a parameter: judged when the component's name is known
 
 
-def _holds_bad(value: Any) -> bool:
+def _wrong_label(value: Any, kind: str) -> str | None:
+    if not isinstance(value, str) or value != " ".join(value.split()) or not 0 < len(value) <= 60 or "=" in value:
+        return f"a label should be one line of text, at most 60 characters without '=', not {shown(value)}"
+    return f"is the name of a {kind}; choose another label" if value in catalog.COMPONENTS[kind] else None
+
+
+def holds_bad(value: Any) -> bool:
+    """Whether a problem of the value, or of something in it, is reported already."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is BAD or any(map(_holds_bad, inner))
+    return value is BAD or any(map(holds_bad, inner))
 
 
 @cache
 def _adapter(leaf: str) -> TypeAdapter[Any]:
     info = LEAVES[leaf]
-    annotation = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation  # type: ignore[valid-type]
+    annotation: Any = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
     return TypeAdapter(annotation, config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
@@ -247,11 +251,14 @@ _MESSAGES = {
     "model_type": "should be a mapping",
     "list_type": "should be a list",
     "tuple_type": "should be a list",
-    "greater_than": "should be above {gt}",
-    "greater_than_equal": "should be at least {ge}",
-    "less_than": "should be below {lt}",
-    "less_than_equal": "should be at most {le}",
+    "greater_than": "should be above {gt:g}",
+    "greater_than_equal": "should be at least {ge:g}",
+    "less_than": "should be below {lt:g}",
+    "less_than_equal": "should be at most {le:g}",
     "literal_error": "should be {expected}",
+    "too_short": "should not be empty",
+    "string_too_short": "should not be empty",
+    "too_long": "should have at most {max_length} items",
     "value_error": "{error}",
 }  # pydantic's type of error -> what would be right
 
@@ -281,30 +288,38 @@ def check(document: Document, point: Point, home: KeyPath) -> None:
 
 
 def _check_component(document: Document, point: Point, kind: str) -> None:
+    for leaf, wrong in _wrong_parameters(point, kind):
+        document.report(point[leaf].path, wrong)
+
+
+def _wrong_parameters(point: Point, kind: str) -> Iterator[tuple[str, str]]:
     name = _value(point, f"{kind}.name")
     if name is None:
         return
-    group = catalog.COMPONENTS[kind]
-    parameters = group[name].parameters
-    for leaf, (value, path) in point.items():
+    parameters = catalog.COMPONENTS[kind][name].parameters
+    for leaf, setting in point.items():
         owner, _, inner = leaf.partition(".")
-        if owner != kind or inner == "name" or value is BAD:
+        if owner != kind or inner in ("name", "label") or setting.value is BAD:
             continue
-        if inner == "label":
-            if value in group and value != name:
-                document.report(path, f"is the name of another {kind}; choose another label")
-        elif inner not in parameters:
+        if inner not in parameters:
             takes = f"its parameters: {', '.join(parameters)}" if parameters else "it has no parameters"
-            document.report(path, f"{name} takes no {inner}; {takes}")
-        elif wrong := parameters[inner].check(value):
-            document.report(path, f"{wrong}, not {shown(value)}")
+            yield leaf, f"{name} takes no {inner}; {takes}"
+        elif wrong := parameters[inner].check(setting.value):
+            yield leaf, f"{wrong}, not {shown(setting.value)}"
+
+
+def readable(point: Point, kind: str) -> bool:
+    """Whether the point has a component of this kind and nothing is wrong with it."""
+    leaves = [setting for leaf, setting in point.items() if leaf.startswith(f"{kind}.")]
+    return bool(leaves) and all(s.value is not BAD for s in leaves) and not [*_wrong_parameters(point, kind)]
 
 
 def _check_budget(document: Document, point: Point, home: KeyPath) -> None:
     given = [leaf for leaf in _BUDGETS if point[leaf].value is not None]
+    readable = all(point[leaf].value is not BAD for leaf in given)
     if not given:
         document.report(home, "is missing; give one of samples, epochs or steps, such as {epochs: 100}", "budget")
-    if len(given) > 1:
+    if len(given) > 1 and readable:
         units = " and ".join(leaf.removeprefix("budget.") for leaf in given)
         document.report(point[given[1]].path, f"should be one of samples, epochs or steps, not {units}", "budget")
     dataset, batch = _value(point, "dataset.name"), _value(point, "batch_size")
@@ -314,7 +329,7 @@ def _check_budget(document: Document, point: Point, home: KeyPath) -> None:
     if batch > images:
         path = point["batch_size"].path
         document.report(path, f"{batch} is larger than {dataset}, which has {images} images for pretraining")
-    elif len(given) == 1 and _value(point, given[0]) is not None and (warmup := _value(point, "learning_rate.warmup")):
+    elif len(given) == 1 and readable and (warmup := _value(point, "learning_rate.warmup")):
         steps = count_steps(point, batch, images)
         warmup_steps = count_warmup(warmup, steps, batch, images)
         if warmup_steps >= steps:
@@ -347,7 +362,7 @@ def count_warmup(warmup: Warmup, steps: int, batch_size: int, images: int) -> in
 
 
 def peak_rate(base: float, rule: str, batch_size: int, reference_batch: int) -> float:
-    """SimCLR's two rules (arXiv:2002.05709, appendices B.1 and B.6), in units of any reference batch; or `base` itself."""
+    """The peak rate: `base` itself, or by SimCLR's linear or square-root rule (arXiv:2002.05709, appendix B.1)."""
     ratio = batch_size / reference_batch
     return base * {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[rule]
 
@@ -390,6 +405,21 @@ def resolve(point: Point) -> Cell:
     )
 
 
+def covers(key: str, leaf: str) -> bool:
+    """Whether `leaf` is `key` or within it."""
+    return leaf == key or leaf.startswith(f"{key}.")
+
+
+def value_at(point: Point, leaf: str) -> Any:
+    """The leaf's value, a component's parameter at its default included; None where the point has no such leaf."""
+    if leaf in point:
+        return point[leaf].value
+    kind, _, inner = leaf.partition(".")
+    group = catalog.COMPONENTS.get(kind, {})
+    named = group.get(_value(point, f"{kind}.name") or "")
+    return named.parameters[inner].default if named and inner in named.parameters else None
+
+
 def component(point: Point, kind: str) -> Component:
     """The component of a kind, with all its parameters."""
     prefix = f"{kind}."
@@ -411,6 +441,8 @@ def _component(kind: str, name: str, given: tuple[tuple[str, Scalar], ...]) -> C
 
 # Showing: what tables and figures call a value.
 
+ABSENT = "-"  # a parameter that this cell's component lacks, a unit that is not its budget's
+
 
 def text(point: Point, key: str) -> Scalar:
     """The value at `key` of a whole recipe, as shown; different values give different texts, labels aside.
@@ -431,8 +463,10 @@ def text(point: Point, key: str) -> Scalar:
         return " ".join(changed) or "default"
     kind, _, inner = key.partition(".")
     if kind in catalog.COMPONENTS and inner != "name":
-        return component(point, kind).parameters[inner]
+        return component(point, kind).parameters.get(inner, ABSENT)
     value = point[key].value
+    if value is None:
+        return ABSENT
     return value if isinstance(value, bool | int | float | str) else number(value)
 
 

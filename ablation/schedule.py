@@ -17,7 +17,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, Self
 
-os.environ.update(RAY_USAGE_STATS_ENABLED="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1", TUNE_DISABLE_SIGINT_HANDLER="1")
+os.environ.update(
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_AIR_NEW_OUTPUT="0",  # no banner beside our own display
+    RAY_CHDIR_TO_TRIAL_DIR="0",
+    TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",
+    TUNE_DISABLE_SIGINT_HANDLER="1",
+)
 
 import psutil
 import ray
@@ -54,7 +60,9 @@ class Display(Protocol):
 def todo(plan: Plan, ledger: Ledger) -> list[Cell]:
     """The plan's cells and baselines without a record, longest first."""
     cells = [planned.cell for planned in plan.cells] + plan.baselines()
-    return sorted((cell for cell in cells if ledger.get(cell.id) is None), key=lambda cell: cell.relative_cost, reverse=True)
+    return sorted(
+        (cell for cell in cells if ledger.get(cell.id) is None), key=lambda cell: cell.relative_cost, reverse=True
+    )
 
 
 def run(
@@ -139,7 +147,7 @@ def _cluster(address: str | None) -> Iterator[Path]:
     temporary = _temporary_folder()
     options: dict[str, Any] = {"address": address}
     if address is None:
-        os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(temporary / "token"))
+        _set_token(temporary / "token")
         slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
         options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
     try:
@@ -150,6 +158,14 @@ def _cluster(address: str | None) -> Iterator[Path]:
     finally:
         ray.shutdown()
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _set_token(path: Path) -> None:
+    """A token of this sweep's own; Ray would write one under the user's home, which may be read-only."""
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32))
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
 
 
 def _temporary_folder() -> Path:
@@ -190,7 +206,14 @@ class _Abort(BaseException):
     """Ends the sweep at once; no `except Exception` on the way may stop it."""
 
 
-class _Stop(tune.Stopper):
+class _Unsaved:
+    """Tune pickles what it is given, for a restore that never comes; of these objects it gets an empty shell."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return object, ()
+
+
+class _Stop(_Unsaved, tune.Stopper):
     """SIGINT or SIGTERM: once, cells save and the sweep ends within the grace; twice, it ends at once."""
 
     def __init__(self, ledger: Ledger, display: Display) -> None:
@@ -233,7 +256,7 @@ class _Stop(tune.Stopper):
         return self.requested and not self._awaited & self.running
 
 
-class _Watcher(tune.Callback):
+class _Watcher(_Unsaved, tune.Callback):
     """Passes on what Tune knows of its trials. Nothing here may raise: that would end the whole sweep."""
 
     def __init__(self, display: Display, ledger: Ledger, stop: _Stop, cells: Mapping[str, Cell]) -> None:

@@ -39,7 +39,9 @@ def test_a_done_cell_loses_its_checkpoints_and_a_failed_one_keeps_them(ledger: L
     assert ledger.work(two.pretraining_key).exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"null", b"[]", b'{"id": "x"}', b'{"schema_version": 1}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe\x00", b"null", b"[]", b'{"id": "x"}', b'{"schema_version": 1}']
+)
 def test_a_damaged_record_goes_to_quarantine_and_the_cell_counts_as_not_run(ledger: Ledger, content: bytes) -> None:
     good = record(cell())
     ledger.put(good, History())
@@ -89,7 +91,8 @@ def test_a_record_of_another_schema_version_stays_and_is_named(ledger: Ledger, v
 
 def test_a_second_process_is_refused_and_told_who_holds_the_lock(ledger: Ledger) -> None:
     code = (
-        "import sys; from pathlib import Path; from ablation.ledger import Ledger; from ablation.errors import UserError\n"
+        "import sys; from pathlib import Path\n"
+        "from ablation.ledger import Ledger; from ablation.errors import UserError\n"
         "try:\n  with Ledger(Path(sys.argv[1])).locked(): print('got it')\n"
         "except UserError as error: print(error)"
     )

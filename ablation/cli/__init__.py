@@ -111,9 +111,9 @@ def status(folder: SweepFolder) -> None:
     shown = names(Plan.load(ledger.plan_file))
     records = ledger.records()
     counts = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in shown)
-    print(f"{ledger.folder}: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())))
+    print(f"{ledger.folder}: {_counted(counts)}")
     if others := len(records.keys() - shown.keys()):
-        print(f"{others} more records are of cells that the sweep no longer has; they are kept, and left out of the report")
+        print(f"{others} more records are of cells that the sweep no longer has: kept, and left out of the report")
     for cell_id, name in shown.items():
         record = records.get(cell_id)
         if record is None or record.outcome is None:
@@ -139,7 +139,7 @@ def trial(
     import torch
 
     from ablation import plan as plans
-    from ablation.cli.progress import names, rate
+    from ablation.cli.progress import names, progress_line, rate
     from ablation.ledger import Ledger
     from ablation.pretrain.data import load
     from ablation.trial import Trial
@@ -156,9 +156,7 @@ def trial(
             Ledger(Path(folder)),
             device=torch.accelerator.current_accelerator() or torch.device("cpu"),
             time_limit=planned.resources.time_limit,
-            progress=lambda p: print(
-                f"step {p.step:,}/{p.steps:,}  loss {p.loss:.4f}  {p.samples_per_second:,.0f} samples/s", file=sys.stderr
-            ),
+            progress=lambda p: print(progress_line(p), file=sys.stderr),
         ).run()
     assert record is not None  # nobody asks it to stop
     print(record.model_dump_json(indent=1))
@@ -210,12 +208,16 @@ def _execute(ledger: "Ledger", address: str | None, max_concurrent: int | None) 
     for line in ledger.quarantined:
         print(line, file=sys.stderr)
     states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in wanted)
-    print(", ".join(f"{n} {state}" for state, n in sorted(states.items())) + f" after {duration(time.monotonic() - start)}")
+    print(f"{_counted(states)} after {duration(time.monotonic() - start)}")
     print(f"report: {_report(ledger)}")
     if states["todo"]:
         print(f"interrupted; go on with: ablation resume {ledger.folder}")
         return INTERRUPTED
     return DONE if states.keys() == {"done"} else SOME_FAILED
+
+
+def _counted(states: "Counter[str]") -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
 
 def _report(ledger: "Ledger") -> Path:

@@ -36,6 +36,14 @@ def rate(cell: Cell) -> str:
     return f"peak learning rate {cell.pretraining.learning_rate.peak:.4g}" if cell.pretraining else ""
 
 
+def progress_line(progress: "Progress") -> str:
+    """Where a running cell is."""
+    return (
+        f"step {progress.step:,}/{progress.steps:,}  loss {progress.loss:.4f}  "
+        f"{progress.samples_per_second:,.0f} samples/s"
+    )
+
+
 def result(record: Record) -> str:
     """How a cell ended, in a few words."""
     if record.outcome:

@@ -13,7 +13,6 @@ from ablation.catalog import small_stem
 from ablation.cell import Component, Projection
 from ablation.pretrain.random import stream
 
-
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -26,6 +25,7 @@ class Encoder(nn.Module):
         self.features = features
 
     def forward(self, images: Tensor) -> Tensor:
+        """Features h of `images`."""
         h: Tensor = self.backbone(images)
         return h
 
@@ -60,11 +60,11 @@ def _torchvision_resnet(component: Component, image_size: int, channels: int) ->
     network = ResNet(Bottleneck if component.name == "resnet50" else BasicBlock, list(depths))
     if small_stem(component.name, image_size):
         network.conv1 = _kaiming(nn.Conv2d(channels, 64, 3, stride=1, padding=1, bias=False))
-        network.maxpool = nn.Identity()  # type: ignore[assignment]
+        network.maxpool = nn.Identity()
     elif channels != 3:
         network.conv1 = _kaiming(nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False))
     features = network.fc.in_features
-    network.fc = nn.Identity()  # type: ignore[assignment]
+    network.fc = nn.Identity()
     return Encoder(network, features)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from timm.optim import Lars
+from timm.optim.lars import Lars
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 

@@ -13,10 +13,14 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from ablation.cell import Views
 from ablation.pretrain.random import stream
+
+Table = NDArray[np.float64]  # uniforms in [0, 1), a row per view
 
 _TRIES: Final = 10  # boxes drawn before a crop gives up and keeps the whole image, as in torchvision
 _LOG_RATIO: Final = math.log(4 / 3)  # aspect ratios are log-uniform in 3/4 .. 4/3
@@ -53,73 +57,46 @@ class Parameters:
     grayscale: Tensor | None  # (N,) bool
     sigma: Tensor | None  # (N,) float32, pixels; 0 where a view is not blurred
 
-    def rows(self, rows: slice) -> "Parameters":
-        """Those of some of the views."""
-        return Parameters(**{name: None if values is None else values[rows] for name, values in vars(self).items()})
 
-
-def draw(views: Views, seed: int, step: int, batch_size: int, image_size: int, channels: int) -> Parameters:
+def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int, channels: int) -> Parameters:
     """The parameters of one step's views: a function of seed, step, index in the batch and view alone.
 
     A smaller batch gets what the first images of a larger one get, and every loss gets the same.
     """
     table = stream(seed, "views", step).random((batch_size, 2, _COLUMNS)).swapaxes(0, 1).reshape(-1, _COLUMNS)
-    top, left, height, width = _boxes(table, views.crop_scale, image_size)
+    top, left, height, width = (torch.from_numpy(values) for values in _boxes(table, views.crop_scale, image_size))
     factors, order = _jitter(table, views.jitter, channels) if views.jitter else (None, None)
-    grayscale = table[:, _GRAYSCALE] < views.grayscale if views.grayscale and channels == 3 else None
-    sigma = np.where(table[:, _BLUR] < views.blur, _between(*_SIGMA, table[:, _SIGMA_AT]), 0) if views.blur else None
-    return Parameters(
-        top=torch.from_numpy(top),
-        left=torch.from_numpy(left),
-        height=torch.from_numpy(height),
-        width=torch.from_numpy(width),
-        flip=torch.from_numpy(table[:, _FLIP] < 0.5) if views.flip else None,
-        factors=None if factors is None else torch.from_numpy(factors.astype(np.float32)),
-        order=None if order is None else torch.from_numpy(order),
-        grayscale=None if grayscale is None else torch.from_numpy(grayscale),
-        sigma=None if sigma is None else torch.from_numpy(sigma.astype(np.float32)),
-    )
+    flip = torch.from_numpy(table[:, _FLIP] < 0.5) if views.flip else None
+    grayscale = torch.from_numpy(table[:, _GRAYSCALE] < views.grayscale) if views.grayscale and channels == 3 else None
+    sigma = _blur(table, views.blur) if views.blur else None
+    return Parameters(top, left, height, width, flip, factors, order, grayscale, sigma)
 
 
 def apply(images: Tensor, parameters: Parameters) -> Tensor:
     """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device."""
-    batch, channels, size, _ = images.shape
-    out = torch.empty(2 * batch, channels, size, size, device=images.device, memory_format=torch.channels_last)
-    chunk = max(1, CHUNK // (channels*size*size))
-    for view in range(2):
-        for first in range(0, batch, chunk):
-            last = min(first + chunk, batch)
-            rows = slice(view * batch + first, view * batch + last)
-            _make(images[first:last], parameters.rows(rows), out[rows])
-    return out
-
-CHUNK = 2**17
-
-def _make(images: Tensor, parameters: Parameters, out: Tensor) -> None:
-    batch, channels, size, _ = images.shape
-    x = _separable(images.float().div_(255), *_crop_weights(parameters, size, images.device))
-    x = x.view(batch, channels, size * size)
+    x = _separable(images.float().div_(255), *_crop_weights(parameters, images.shape[-1], images.device))
+    x = x.flatten(0, 1)
     if parameters.factors is not None and parameters.order is not None:
         _apply_jitter(x, parameters.factors, parameters.order)
-    if parameters.grayscale is not None:
-        x = torch.where(_column(parameters.grayscale, x.device), _luma(x), x)
-    x = x.view(batch, channels, size, size)
+    if parameters.grayscale is not None:  # saturation 0
+        gray = _per_view(parameters.grayscale.float(), x.device)
+        _blend(x, 1 - gray, torch.zeros_like(gray), gray)
     if parameters.sigma is not None:
-        weights = _blur_weights(parameters.sigma.to(x.device), size)
+        weights = _blur_weights(parameters.sigma.to(x.device), images.shape[-1])
         x = _separable(x, weights, weights)
-    out.copy_(x)
+    return x
 
 
 def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """(x - mean) / std per channel, in place, then in channels_last memory; x is (N, C, S, S), mean and std are (C,)."""
+    """(x - mean) / std, channel by channel, in channels_last memory: x (N, C, S, S) is overwritten; mean, std (C,)."""
     x.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
-    return x
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 class ViewMaker:
     """Makes the normalised views of each step's batch of uint8 images."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - all of them differ in kind
         self, views: Views, image_size: int, channels: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int
     ) -> None:
         self._views, self._image_size, self._channels, self._seed = views, image_size, channels, seed
@@ -127,7 +104,9 @@ class ViewMaker:
 
     def __call__(self, images: Tensor, step: int) -> Tensor:
         """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device."""
-        parameters = draw(self._views, self._seed, step, len(images), self._image_size, self._channels)
+        parameters = draw(
+            self._views, self._seed, step, len(images), image_size=self._image_size, channels=self._channels
+        )
         self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
         return normalise(apply(images, parameters), self._mean, self._std)
 
@@ -135,11 +114,11 @@ class ViewMaker:
 # Drawing
 
 
-def _between(low: float, high: float, uniform: np.ndarray) -> np.ndarray:
+def _between(low: float, high: float, uniform: Table) -> Table:
     return low + (high - low) * uniform
 
 
-def _boxes(table: np.ndarray, scale: tuple[float, float], size: int) -> tuple[np.ndarray, ...]:
+def _boxes(table: Table, scale: tuple[float, float], size: int) -> tuple[NDArray[np.int64], ...]:
     """Top, left, height and width as torchvision's RandomResizedCrop.get_params draws them on square images."""
     area = size * size * _between(*scale, table[:, _AREA])
     ratio = np.exp(_between(-_LOG_RATIO, _LOG_RATIO, table[:, _RATIO]))
@@ -153,31 +132,36 @@ def _boxes(table: np.ndarray, scale: tuple[float, float], size: int) -> tuple[np
     return top, left, height, width
 
 
-def _jitter(table: np.ndarray, strength: float, channels: int) -> tuple[np.ndarray, np.ndarray]:
+def _jitter(table: Table, strength: float, channels: int) -> tuple[Tensor, Tensor]:
     """Factors and order of the jitter operations, (N, 4) each, or (N, 2) on 1-channel images."""
-    low = np.array([max(0, 1 - 0.8 * strength)] * 3 + [-0.2 * strength])
-    high = np.array([1 + 0.8 * strength] * 3 + [0.2 * strength])
+    colour, hue = 0.8 * strength, 0.2 * strength
+    low, high = np.array([max(0, 1 - colour)] * 3 + [-hue]), np.array([1 + colour] * 3 + [hue])
     jittered = table[:, _JITTER, None] < _JITTER_PROBABILITY
-    factors = np.where(jittered, low + (high - low) * table[:, _FACTORS], (1, 1, 1, 0))
+    factors = np.where(jittered, low + (high - low) * table[:, _FACTORS], (1, 1, 1, 0)).astype(np.float32)
     order = table[:, _ORDER].argsort(1)
     if channels == 1:
-        return factors[:, :2], order[order <= _CONTRAST].reshape(-1, 2)
-    return factors, order
+        factors, order = factors[:, :2], order[order <= _CONTRAST].reshape(-1, 2)
+    return torch.from_numpy(factors), torch.from_numpy(order)
+
+
+def _blur(table: Table, probability: float) -> Tensor:
+    sigma = np.where(table[:, _BLUR] < probability, _between(*_SIGMA, table[:, _SIGMA_AT]), 0)
+    return torch.from_numpy(sigma.astype(np.float32))
 
 
 # Applying
 
 
 def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
-    """vertical @ x @ horizontal^T for every channel of x (..., C, S, S); the weights are (..., S, S)."""
+    """V @ x @ H^T for every channel of x (..., C, S, S), with the weights V and H (..., S, S)."""
     channels, size = x.shape[-3:-1]
-    wide = x.flatten(-3, -2) @ horizontal.transpose(-1, -2)
-    return vertical.unsqueeze(-3) @ wide.unflatten(-2, (channels, size))
+    wide = torch.matmul(x.flatten(-3, -2), horizontal.transpose(-1, -2))
+    return torch.matmul(vertical.unsqueeze(-3), wide.view(*wide.shape[:-2], channels, size, size))
 
 
-def _column(values: Tensor, device: torch.device) -> Tensor:
-    """(N,) -> (N, 1, 1) on `device`."""
-    return values.to(device, non_blocking=True)[:, None, None]
+def _per_view(values: Tensor, device: torch.device) -> Tensor:
+    """(N, ...) -> (N, ..., 1, 1, 1) on `device`, to meet images (N, C, S, S)."""
+    return values.to(device, non_blocking=True)[..., None, None, None]
 
 
 def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -198,58 +182,63 @@ def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tu
     weights.abs_().mul_(-1 / scale.clamp(min=1)[..., None]).add_(1).clamp_(min=0)
     weights *= ((inputs > 0) & (inputs < length))[:, :, None]
     weights /= weights.sum(-1, keepdim=True)
-    return weights[0], weights[1]
+    vertical, horizontal = weights.view(2, 2, -1, size, size)
+    return vertical, horizontal
 
 
 def _luma(x: Tensor) -> Tensor:
-    """(N, 3, P) -> (N, 1, P), torchvision's weights; 1-channel images are their own."""
+    """(N, 3, S, S) -> (N, 1, S, S), with torchvision's weights."""
+    red, green, blue = x.unbind(1)
+    return red.mul(0.2989).add_(green, alpha=0.587).add_(blue, alpha=0.114).unsqueeze(1)
+
+
+def _blend(x: Tensor, ratio: Tensor, to_mean: Tensor, to_luma: Tensor) -> None:
+    """Makes x ratio x + to_mean mean(luma) + to_luma luma, clamped to [0, 1]; the coefficients are (N, 1, 1, 1)."""
     if x.shape[1] == 1:
-        return x
-    red, green, blue = x.split(1, dim=1)
-    return (red * 0.2989).add_(green, alpha=0.587).add_(blue, alpha=0.114)
+        target = x.mean((1, 2, 3), keepdim=True).mul_(to_mean)
+    else:
+        luma = _luma(x)
+        mean = luma.mean((1, 2, 3), keepdim=True)
+        target = luma.mul_(to_luma).add_(mean.mul_(to_mean))
+    x.mul_(ratio).add_(target).clamp_(0, 1)
 
 
 def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
-    """Jitters x (N, C, P) in place, each view in its own order, clamped after every operation.
+    """Jitters x (N, C, S, S) in place, each view in its own order, clamped after every operation.
 
     Brightness f x, contrast f x + (1 - f) mean(luma) and saturation f x + (1 - f) luma are one blend with different
     coefficients, so that all views take their k-th step at once; hue then follows for the views whose turn it is.
     """
     ratios = factors.gather(1, order).masked_fill_(order == _HUE, 1)
-    to_mean = (1 - ratios) * (order == _CONTRAST)
-    to_luma = (1 - ratios) * (order == _SATURATION)
-    coloured = x.shape[1] == 3
+    to_mean = _per_view((1 - ratios) * (order == _CONTRAST), x.device)
+    to_luma = _per_view((1 - ratios) * (order == _SATURATION), x.device)
+    ratios = _per_view(ratios, x.device)
     for k in range(order.shape[1]):
-        luma = _luma(x)
-        target = luma.mean(-1, keepdim=True) * _column(to_mean[:, k], x.device)
-        if coloured:
-            target = luma.mul_(_column(to_luma[:, k], x.device)).add_(target)
-        x.mul_(_column(ratios[:, k], x.device)).add_(target).clamp_(0, 1)
-        if coloured:
-            rows = ((order[:, k] == _HUE) & (factors[:, _HUE] != 0)).nonzero().squeeze(1)
-            shift = factors[rows, _HUE].to(x.device)
-            rows = rows.to(x.device)
-            x.index_copy_(0, rows, _shift_hue(x.index_select(0, rows), shift))
+        _blend(x, ratios[:, k], to_mean[:, k], to_luma[:, k])
+        if x.shape[1] == 3:
+            _turn_hue(x, factors[:, _HUE] * (order[:, k] == _HUE))
 
 
-def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
-    """Turns the hue of x (M, 3, P) by `shift` (M,) turns, keeping HSV's saturation and value.
+def _turn_hue(x: Tensor, turns: Tensor) -> None:
+    """Adds `turns` (N,), on the CPU, within -1 .. 1, to the HSV hue of x (N, 3, S, S), in place.
 
     With the hue in sextants, h in [0, 6), a colour is low + (high - low) w, where w falls from 1 to 0 between 1 and 2
     sextants' distance from red (0), green (2) or blue (4): HSV and back without leaving RGB.
     """
-    red, green, blue = x.unbind(1)
-    low, high = torch.aminmax(x, dim=1)
+    turned = turns.nonzero().squeeze(1)
+    rows = turned.to(x.device)
+    colour = x.index_select(0, rows)
+    red, green, blue = colour.unbind(1)
+    high, low = colour.amax(1), colour.amin(1)
     spread = high - low
-    hue = torch.where(
-        high == red,
-        green - blue,
-        torch.where(high == green, (blue - red).add_(spread, alpha=2), (red - green).add_(spread, alpha=4)),
-    ).div_(spread.clamp(min=torch.finfo(x.dtype).tiny))
-    hue.add_(6 * shift[:, None])
-    hue.sub_((hue / 6).floor_(), alpha=6)
+    # lerp with weights 0 and 1 selects; torch.where takes 20 times as long on CPUs
+    sextant = (red - green).add_(spread, alpha=4)
+    sextant.lerp_((blue - red).add_(spread, alpha=2), (high == green).float())
+    sextant.lerp_(green - blue, (high == red).float())
+    sextant.div_(spread.clamp(min=torch.finfo(x.dtype).tiny))
+    hue = sextant.div_(6).add_((2 + turns[turned]).to(x.device)[:, None, None]).frac_().mul_(6)
     weights = torch.stack(((hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()), dim=1).clamp_(0, 1)
-    return weights.mul_(spread[:, None]).add_(low[:, None])
+    x.index_copy_(0, rows, weights.mul_(spread[:, None]).add_(low[:, None]))
 
 
 def _blur_weights(sigma: Tensor, size: int) -> Tensor:
@@ -259,8 +248,8 @@ def _blur_weights(sigma: Tensor, size: int) -> Tensor:
     kernel = torch.softmax(-((offsets / (math.sqrt(2) * sigma.clamp(min=1e-6)[:, None])) ** 2), dim=1)
     sources = (torch.arange(size, device=sigma.device) + offsets[:, None]).abs()
     sources = size - 1 - (size - 1 - sources).abs()
-    taps = torch.nn.functional.one_hot(sources, size).to(kernel.dtype)
-    return (kernel @ taps.flatten(1)).unflatten(1, (size, size))
+    taps = F.one_hot(sources, size).to(kernel.dtype)
+    return torch.matmul(kernel, taps.flatten(1)).view(-1, size, size)
 
 
 def _kernel_size(size: int) -> int:

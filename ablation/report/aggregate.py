@@ -84,7 +84,7 @@ class Grid:
 
     @cached_property
     def loss_titles(self) -> Mapping[str, str]:
-        """Loss label -> the catalog's title, or the label itself where the sweep chose one or a title would not be unique."""
+        """Loss label -> the catalog's title, or the label where the sweep chose one or a title would not be unique."""
         components = {str(run.settings["loss"]): run.cell.pretraining for run in self.runs}
         titles = {}
         for label, pretraining in components.items():

@@ -19,28 +19,34 @@ class Statement:
 
 def statements(report: Report) -> list[Statement]:
     """Every panel's statements: on each comparison, or on each loss alone where there is nothing to compare."""
+    alone: list[tuple[str, ...]] = [(loss,) for loss in report.grid.losses]
+    subjects: Sequence[tuple[str, ...]] = report.comparisons or alone
     found = []
     for panel in report.grid.panels:
-        for losses in report.comparisons or [(loss,) for loss in report.grid.losses]:
+        for losses in subjects:
             names = " and ".join(report.grid.loss_titles[loss] for loss in losses)
-            found.append(Statement(f"{panel.title}, {names}.", _statement(report, panel, losses)))
+            found.append(Statement(f"{panel.title}: {names}.", _statement(report, panel, losses)))
     return found
 
 
 def _statement(report: Report, panel: Panel, losses: tuple[str, ...]) -> str:
     drops = _of(report.interactions if len(losses) == 2 else report.penalties, panel, losses)
     differences = _of(report.differences, panel, losses)
-    effects = drops or differences
-    if not effects:
+    if not drops and not differences:
         return "The plan has nothing to compare here: see Table 1 for the accuracies."
-    known = [effect for effect in effects if effect.estimate]
-    if not known:
-        return f"No complete pair of runs yet: {effects[0].planned} are planned at each batch size."
-    effect = known[0]
-    parts = [_drop(report, effect) if drops else _difference(report, effect)]
-    if drops:
-        parts += [_difference(report, at) for at in differences if at.batch_size == effect.batch_size and at.estimate]
-    return " ".join(part for part in [*parts, _scope(effects)] if part)
+    drop = next((effect for effect in drops if effect.estimate), None)
+    parts = []
+    if drop:
+        parts += [_drop(report, drop), _scope(drops)]
+    elif drops:
+        reference = report.references[panel]
+        parts.append(f"No seed has all the results that a drop from batch {reference} is computed from.")
+    known = [effect for effect in differences if effect.estimate and (not drop or effect.batch_size == drop.batch_size)]
+    if known:
+        parts.append(_difference(report, known[0]))
+    elif differences:
+        parts.append("No seed has results of both losses at any batch size.")
+    return " ".join(part for part in [*parts, f"Budget: {_budget(report, panel)}."] if part)
 
 
 def _of(effects: Sequence[Effect], panel: Panel, losses: tuple[str, ...]) -> list[Effect]:
@@ -67,7 +73,7 @@ def _drop(report: Report, effect: Effect) -> str:
         else:
             body = f"{way} {names[0]} loses {a} and {names[1]} {b} points of accuracy"
         body += f", a difference of {mean} points"
-    return _sentence(report, effect, found, body)
+    return _sentence(effect, found, body)
 
 
 def _difference(report: Report, effect: Effect) -> str:
@@ -76,27 +82,25 @@ def _difference(report: Report, effect: Effect) -> str:
     if found is None or means is None:
         return ""
     places = decimals(effect.panel.test_images)
-    reached = [
-        f"{report.grid.loss_titles[loss]} reaches {percent(mean, places)} %"
-        for loss, mean in zip(effect.losses, means, strict=True)
-    ]
-    body = f"at batch {effect.batch_size} {' and '.join(reached)}, a difference of {points(found.mean, places)} points"
-    return _sentence(report, effect, found, body)
+    a, b = (report.grid.loss_titles[loss] for loss in effect.losses)
+    at_a, at_b = (f"{percent(mean, places)} %" for mean in means)
+    difference = points(found.mean, places)
+    body = f"at batch {effect.batch_size} {a} reaches {at_a} and {b} {at_b}, a difference of {difference} points"
+    return _sentence(effect, found, body)
 
 
-def _sentence(report: Report, effect: Effect, found: Estimate, body: str) -> str:
+def _sentence(effect: Effect, found: Estimate, body: str) -> str:
     """The body with its evidence, under a verdict; and what more seeds would bring where it is not resolved."""
-    budget = _budget(report, effect.panel)
     places = decimals(effect.panel.test_images)
     if found.half_width is None:
-        return f"Not resolved with 1 seed: {body} (one pair has no interval; {budget})."
+        return f"Not resolved with 1 seed: {body} (one pair has no interval)."
     seeds = count(found.n, "seed")
     if found.sd == 0:
-        same = "the same" if abs(found.mean) < 1e-9 else f"exactly {points(found.mean, places)} points"
-        return f"Not resolved with {seeds}: {body} ({same} in all {found.n} pairs: no variance, no test; {budget})."
+        equal = "no difference" if found.mean == 0 else "the same difference"
+        return f"Not resolved with {seeds}: {body} ({equal} in all {found.n} pairs: no variance, no test)."
     evidence = (
         f"(95 % interval {interval(found, places)}; {count(found.n, 'pair')}; "
-        f"Holm-adjusted p {p_value(effect.p_holm, relation=True)}; {budget})"
+        f"Holm-adjusted p {p_value(effect.p_holm, relation=True)})"
     )
     if effect.resolved:
         return f"{body[0].upper()}{body[1:]} {evidence}."
@@ -105,22 +109,25 @@ def _sentence(report: Report, effect: Effect, found: Estimate, body: str) -> str
 
 def _power(effect: Effect, found: Estimate, places: int) -> str:
     """What the seeds there are can resolve, and how many would resolve the difference seen."""
-    if effect.resolvable is None:
+    resolvable = effect.resolvable
+    if resolvable is None:
         return ""
     needed = effect.pairs_needed
     many = f"about {needed:,}" if needed else "more than 1,000"
     seen = points(abs(found.mean), places, sign=False)
-    reach = points(effect.resolvable, places, sign=False)
-    return f"With this spread {found.n} seeds resolve {reach} points; {many} would resolve {seen} points."
+    reach = f"{points(resolvable, places, sign=False)} points" if resolvable < 1 else "no difference at all"
+    return f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
 
 
 def _scope(effects: Sequence[Effect]) -> str:
-    """At which batch sizes there is a difference, where there are several, and where there is no pair at all."""
+    """At which batch sizes the effect is resolved, where there are several, and where there is no pair at all."""
     parts = []
     if len(effects) > 1:
         resolved = [effect.batch_size for effect in effects if effect.resolved]
-        batches = listing(effect.batch_size for effect in effects)
-        parts.append(f"Of batch {batches}, it is resolved at {listing(resolved) if resolved else 'none'}.")
+        others = [effect.batch_size for effect in effects if effect.estimate and not effect.resolved]
+        verdicts = [f"resolved at batch {listing(resolved)}"] if resolved else []
+        verdicts += [f"not resolved at batch {listing(others)}"] if others else []
+        parts.append(f"By batch size: {'; '.join(verdicts)}.")
     missing = [effect.batch_size for effect in effects if effect.estimate is None]
     if missing:
         parts.append(f"There is no complete pair at batch {listing(missing)}.")
@@ -128,7 +135,7 @@ def _scope(effects: Sequence[Effect]) -> str:
 
 
 def _budget(report: Report, panel: Panel) -> str:
-    """What every run of the panel was trained for: samples where they are equal, else steps, else the range of samples."""
+    """What a run of the panel was trained for: samples where all are equal, else steps, else the range of samples."""
     cells = [
         (planned.samples, planned.cell.pretraining.steps, planned.cell.pretraining.batch_size)
         for planned, run in zip(report.plan.cells, report.grid.runs, strict=True)

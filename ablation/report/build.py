@@ -42,7 +42,7 @@ class Effect:
     batch_size: int
     planned: int  # pairs that the plan asks for
     paired: Paired
-    family: int  # number of tests that `p_holm` corrects for
+    family: int = 1  # number of tests that `p_holm` corrects for
     p_holm: float | None = None
 
     @property
@@ -63,7 +63,7 @@ class Effect:
 
     @property
     def pairs_needed(self) -> int | None:
-        """Pairs that would find a difference as large as the one seen with 80 % power; None for too many, or unknown."""
+        """Pairs that would find a difference like the one seen with 80 % power; None for too many, or unknown."""
         found = self.estimate
         return stats.pairs_needed(abs(found.mean) / found.sd, self._alpha) if found and found.sd else None
 
@@ -145,49 +145,47 @@ def _summary(
 
 def _differences(grid: Grid, comparisons: Sequence[tuple[str, str]]) -> list[Effect]:
     return [
-        _effect(grid, panel, (a, b), batch, {batch}, _accuracy(grid, panel, a, batch), _accuracy(grid, panel, b, batch))
+        Effect(
+            panel, (a, b), batch, _planned_pairs(grid, panel, (a, b), (batch,)),
+            stats.paired(_accuracy(grid, panel, a, batch), _accuracy(grid, panel, b, batch)),
+        )
         for panel in grid.panels
         for a, b in comparisons
         for batch in grid.batch_sizes(panel)
-        if (panel, a, batch) in grid.groups and (panel, b, batch) in grid.groups
-    ]
+        if _planned_pairs(grid, panel, (a, b), (batch,))
+    ]  # fmt: skip
 
 
 def _penalties(grid: Grid, references: Mapping[Panel, int]) -> list[Effect]:
     return [
-        _effect(
-            grid, panel, (loss,), batch, {batch, reference},
-            _accuracy(grid, panel, loss, reference), _accuracy(grid, panel, loss, batch),
+        Effect(
+            panel, (loss,), batch, _planned_pairs(grid, panel, (loss,), (batch, reference)),
+            stats.paired(_accuracy(grid, panel, loss, reference), _accuracy(grid, panel, loss, batch)),
         )
         for panel, reference in references.items()
         for loss in grid.losses
         for batch in grid.batch_sizes(panel)
-        if batch != reference and {(panel, loss, batch), (panel, loss, reference)} <= grid.groups.keys()
+        if batch != reference and _planned_pairs(grid, panel, (loss,), (batch, reference))
     ]  # fmt: skip
 
 
-def _interactions(
-    grid: Grid, references: Mapping[Panel, int], comparisons: Sequence[tuple[str, str]]
-) -> list[Effect]:
+def _interactions(grid: Grid, references: Mapping[Panel, int], comparisons: Sequence[tuple[str, str]]) -> list[Effect]:
     return [
-        _effect(
-            grid, panel, (a, b), batch, {batch, reference},
-            _penalty(grid, panel, a, batch, reference), _penalty(grid, panel, b, batch, reference),
+        Effect(
+            panel, (a, b), batch, _planned_pairs(grid, panel, (a, b), (batch, reference)),
+            stats.paired(_penalty(grid, panel, a, batch, reference), _penalty(grid, panel, b, batch, reference)),
         )
         for panel, reference in references.items()
         for a, b in comparisons
         for batch in grid.batch_sizes(panel)
-        if batch != reference
-        and {(panel, loss, size) for loss in (a, b) for size in (batch, reference)} <= grid.groups.keys()
+        if batch != reference and _planned_pairs(grid, panel, (a, b), (batch, reference))
     ]  # fmt: skip
 
 
-def _effect(
-    grid: Grid, panel: Panel, losses: tuple[str, ...], batch_size: int, batch_sizes: set[int],
-    x: Mapping[int, float], y: Mapping[int, float],
-) -> Effect:  # fmt: skip
-    seeds = [{run.cell.seed for run in grid.groups[panel, loss, size]} for loss in losses for size in batch_sizes]
-    return Effect(panel, losses, batch_size, len(set.intersection(*seeds)), stats.paired(x, y), family=1)
+def _planned_pairs(grid: Grid, panel: Panel, losses: Sequence[str], batch_sizes: Sequence[int]) -> int:
+    """How many seeds the plan gives to every one of these losses at every one of these batch sizes."""
+    groups = [grid.groups.get((panel, loss, size), ()) for loss in losses for size in batch_sizes]
+    return len(set.intersection(*({run.cell.seed for run in runs} for runs in groups)))
 
 
 def _accuracy(grid: Grid, panel: Panel, loss: str, batch_size: int) -> dict[int, float]:
@@ -204,8 +202,7 @@ def _corrected(effects: Sequence[Effect]) -> list[Effect]:
     """The effects as one family under Holm's correction."""
     adjusted = stats.holm([effect.paired.p for effect in effects])
     return [
-        replace(effect, family=len(effects), p_holm=p_holm)
-        for effect, p_holm in zip(effects, adjusted, strict=True)
+        replace(effect, family=len(effects), p_holm=p_holm) for effect, p_holm in zip(effects, adjusted, strict=True)
     ]
 
 
@@ -213,9 +210,7 @@ def _notes(plan: Plan, grid: Grid, references: Mapping[Panel, int]) -> list[str]
     """What a reader should know before trusting the tables, in sentences."""
     notes = list(plan.warnings)
     if grid.unplanned:
-        notes.append(
-            f"{grid.unplanned} of the records in the ledger belong to no cell of this plan and are left out."
-        )
+        notes.append(f"{grid.unplanned} of the records in the ledger belong to no cell of this plan and are left out.")
     notes += [
         f"The comparison of {a} with {b} is left out: it needs two different losses of the plan."
         for a, b in plan.report.comparisons

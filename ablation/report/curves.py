@@ -3,16 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ablation.record import Status
-from ablation.report.aggregate import TODO
+from ablation.report.aggregate import TODO, Panel
 from ablation.report.build import Report, Summary
-from ablation.report.stats import Estimate
 from ablation.report.wording import PLUS_MINUS, decimals, listing
 
 MOST_VARIANTS = 4  # combinations of further axes that get a row of panels each
-
-_DODGE = 0.07  # shift between losses, in shares of the closest two batch sizes' distance
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,7 @@ def views(report: Report) -> list[list[PanelView]]:
     variants = list(dict.fromkeys(panel.variant for panel in report.grid.panels))
     if len(variants) > MOST_VARIANTS:
         return []
-    return [
-        [_view(report, index) for index, panel in enumerate(report.grid.panels) if panel.variant == variant]
-        for variant in variants
-    ]
+    return [[_view(report, panel) for panel in report.grid.panels if panel.variant == variant] for variant in variants]
 
 
 def describe(rows: Sequence[Sequence[PanelView]]) -> str:
@@ -90,7 +85,9 @@ def describe(rows: Sequence[Sequence[PanelView]]) -> str:
     return " ".join(sentences)
 
 
-def limits(dots: Sequence[float], intervals: Sequence[tuple[float, float]], levels: Sequence[float]) -> tuple[float, float]:
+def limits(
+    dots: Sequence[float], intervals: Sequence[tuple[float, float]], levels: Sequence[float]
+) -> tuple[float, float]:
     """An accuracy axis, in percent, on which differences between the dots can be seen.
 
     Intervals may widen the dots' range by half on either side, and a level is taken in where it at most doubles the
@@ -111,44 +108,65 @@ def limits(dots: Sequence[float], intervals: Sequence[tuple[float, float]], leve
     return max(low - margin, -2.0), min(high + margin, 102.0)
 
 
-def _view(report: Report, index: int) -> PanelView:
-    panel = report.grid.panels[index]
-    sizes = report.grid.batch_sizes(panel)
+def _view(report: Report, panel: Panel) -> PanelView:
+    grid = report.grid
+    sizes = grid.batch_sizes(panel)
     summaries = [summary for summary in report.accuracy if summary.panel == panel]
-    planned = [loss for loss in report.grid.losses if any(summary.loss == loss for summary in summaries)]
+    planned = [loss for loss in grid.losses if any(summary.loss == loss for summary in summaries)]
+    shifts = _shifts(sizes, len(planned))
     curves = [
         Curve(
-            report.grid.loss_titles[loss],
-            report.grid.losses.index(loss),
-            tuple(
-                _point(summary, (position - (len(planned) - 1) / 2) * _dodge(sizes, len(planned)))
-                for summary in summaries
-                if summary.loss == loss
-            ),
+            grid.loss_titles[loss],
+            grid.losses.index(loss),
+            tuple(_point(summary, shift) for summary in summaries if summary.loss == loss),
         )
-        for position, loss in enumerate(planned)
+        for loss, shift in zip(planned, shifts, strict=True)
     ]
-    baseline = next(summary for summary in summaries if summary.loss is None)
-    levels = [*_random_level(baseline), Level("chance", 100 * panel.chance, 100 * panel.chance, 100 * panel.chance)]
-    known = [point for curve in curves for point in curve.points if point.mean is not None]
-    ends = [(p.mean - p.half_width, p.mean + p.half_width) for p in known if p.mean is not None and p.half_width]
-    low, high = limits([seed for point in known for seed in point.seeds], ends, [level.value for level in levels])
-    inside = [level for level in levels if low <= level.value <= high]
-    places = decimals(panel.test_images)
+    low, high = _shared_limits(report, panel.dataset)
+    levels = _levels(summaries)
+    ends = _interval_ends(summaries)
     return PanelView(
         title=panel.title,
         batch_sizes=tuple(sizes),
         curves=tuple(curves),
-        levels=tuple(inside),
+        levels=tuple(level for level in levels if low <= level.value <= high),
         limits=(low, high),
-        remark=_remark([level for level in levels if level not in inside], ends, (low, high), places),
-        places=places,
+        remark=_remark(levels, ends, (low, high)),
+        places=decimals(panel.test_images),
     )
 
 
-def _dodge(sizes: Sequence[int], losses: int) -> float:
-    closest = min((math.log2(b / a) for a, b in zip(sizes, sizes[1:], strict=False)), default=1.0)
-    return closest * min(_DODGE, 0.4 / losses)
+def _shared_limits(report: Report, dataset: str) -> tuple[float, float]:
+    """One accuracy axis for all panels of a dataset, so that they can be compared."""
+    summaries = [summary for summary in report.accuracy if summary.panel.dataset == dataset]
+    dots = [100 * score for summary in summaries if summary.loss for score in summary.scores.values()]
+    return limits(dots, _interval_ends(summaries), [level.value for level in _levels(summaries)])
+
+
+def _levels(summaries: Sequence[Summary]) -> list[Level]:
+    """The random encoder, where it has results, and chance."""
+    levels = []
+    for summary in summaries:
+        found, chance = summary.estimate, 100 * summary.panel.chance
+        if summary.loss is None and found:
+            scores = [100 * score for score in summary.scores.values()]
+            levels.append(Level("random encoder", 100 * found.mean, min(scores), max(scores)))
+        if summary.loss is None:
+            levels.append(Level("chance", chance, chance, chance))
+    return levels
+
+
+def _interval_ends(summaries: Sequence[Summary]) -> list[tuple[float, float]]:
+    """The t-intervals of the losses' means."""
+    found = [summary.estimate for summary in summaries if summary.loss and summary.estimate]
+    return [(100 * e.low, 100 * e.high) for e in found if e.low is not None and e.high is not None]
+
+
+def _shifts(sizes: Sequence[int], losses: int) -> list[float]:
+    """A sideways shift per loss, in log2 of the batch size: about a marker's width, away from its neighbours."""
+    closest = min((math.log2(b / a) for a, b in pairwise(sizes)), default=1.0)
+    step = min(0.014 * math.log2(sizes[-1] / sizes[0]) or 0.014, 0.4 * closest / losses)
+    return [step * (position - (losses - 1) / 2) for position in range(losses)]
 
 
 def _point(summary: Summary, shift: float) -> Point:
@@ -166,21 +184,18 @@ def _point(summary: Summary, shift: float) -> Point:
     )
 
 
-def _random_level(baseline: Summary) -> list[Level]:
-    found, scores = baseline.estimate, baseline.scores.values()
-    return [Level("random encoder", 100 * found.mean, 100 * min(scores), 100 * max(scores))] if found else []
-
-
-def _remark(
-    outside: Sequence[Level], intervals: Sequence[tuple[float, float]], limits: tuple[float, float], places: int
-) -> str:
+def _remark(levels: Sequence[Level], ends: Sequence[tuple[float, float]], limits: tuple[float, float]) -> str:
     """What the axis leaves out, in words."""
-    parts = []
-    for side, there in (("below", [level for level in outside if level.value < limits[0]]),
-                        ("above", [level for level in outside if level.value > limits[1]])):  # fmt: skip
-        if there:
-            parts.append(f"{side} the axis: {listing(f'{level.label} {level.value:.{places}f}' for level in there)}")
-    if any(low < limits[0] or high > limits[1] for low, high in intervals):
+    sides = {
+        "below": [level for level in levels if level.value < limits[0]],
+        "above": [level for level in levels if level.value > limits[1]],
+    }
+    parts = [
+        f"{side} the axis: {listing(f'{level.label} {level.value:.3g} %' for level in outside)}"
+        for side, outside in sides.items()
+        if outside
+    ]
+    if any(low < limits[0] or high > limits[1] for low, high in ends):
         parts.append("some intervals reach beyond the axis")
     return "; ".join(parts)
 

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,15 +15,13 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from ablation.report.curves import Curve, Level, PanelView
 
-FORMATS = ("png", "svg", "pdf")
-
 # Okabe and Ito's palette for colour-blind readers without its yellow, which white paper swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 INK, GREY = "#222222", "#767676"
 
-_STYLE = {
+_STYLE: Any = {  # matplotlib types the keys as literals
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
     "font.size": 10,
     "axes.edgecolor": GREY,
@@ -34,29 +33,35 @@ _STYLE = {
     "svg.hashsalt": "ablation",
     "savefig.dpi": 200,
 }
-_NO_DATE = {
+_NO_DATE = {  # format -> metadata to leave out
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _LABEL_GAP = 13.0  # points between the baselines of two direct labels
 _LONGEST_LABEL = 32  # characters
+_MOST_TICKS = 7  # batch sizes of a panel that is half as wide as the figure
+_MOST_BANDS = 4  # losses whose interval bands can still be told apart; beyond, intervals are bars only
 
 
-def save(rows: Sequence[Sequence[PanelView]], stem: Path) -> list[Path]:
-    """Draw the panels and write them as PNG, SVG and PDF beside each other."""
-    paths = [stem.with_suffix(f".{suffix}") for suffix in FORMATS]
+def save(rows: Sequence[Sequence[PanelView]], stem: Path) -> None:
+    """Draw the panels as PNG, SVG and PDF beside each other; without any, delete those of an earlier report."""
+    paths = [stem.with_suffix(f".{suffix}") for suffix in _NO_DATE]
+    if not rows:
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a label in a script that the font lacks
         figure = draw(rows)
         for path in paths:
             figure.savefig(path, metadata=_NO_DATE[path.suffix[1:]])
-    return paths
 
 
 def draw(rows: Sequence[Sequence[PanelView]]) -> Figure:
-    """Lay the panels out two in a line, each row of views on lines of its own, and draw them."""
-    columns = min(2, max(len(row) for row in rows))
+    """Lay the panels out, two in a line where there is room for their ticks, each row of views on lines of its own."""
+    crowded = max(len(view.batch_sizes) for row in rows for view in row) > _MOST_TICKS
+    columns = 1 if crowded else min(2, max(len(row) for row in rows))
     lines = [row[start : start + columns] for row in rows for start in range(0, len(row), columns)]
     width, height = (8.0, 4.6) if columns == 1 else (10.0, 4.0)
     figure = Figure(figsize=(width, height if len(lines) == 1 else 3.7 * len(lines)), layout="constrained")
@@ -79,7 +84,8 @@ def draw(rows: Sequence[Sequence[PanelView]]) -> Figure:
 def spread(positions: Sequence[float], gap: float) -> list[float]:
     """Move positions apart to at least `gap`, in their order and as little as possible in the sum of squares.
 
-    Pools neighbours that are too close and centres each pool on its members (isotonic regression on position - rank x gap).
+    Pools neighbours that are too close and centres each pool on its members: isotonic regression of position - rank x
+    gap.
     """
     order = sorted(range(len(positions)), key=lambda index: positions[index])
     pools: list[tuple[float, int]] = []  # (mean of position - rank x gap, members)
@@ -120,7 +126,7 @@ def _panel(axes: Axes, view: PanelView) -> list[Annotation]:
     if view.empty:
         axes.text(0.5, 0.5, "no finished runs yet", transform=axes.transAxes, ha="center", va="center", color=GREY)
     levels = [_draw_level(axes, level) for level in view.levels]
-    curves = [_draw_curve(axes, curve) for curve in view.curves]
+    curves = [_draw_curve(axes, curve, bands=len(view.curves) <= _MOST_BANDS) for curve in view.curves]
     return [label for label in [*levels, *curves] if label]
 
 
@@ -130,8 +136,8 @@ def _draw_level(axes: Axes, level: Level) -> Annotation:
     return _label(axes, level.label, axes.get_xlim()[1], level.value, GREY)
 
 
-def _draw_curve(axes: Axes, curve: Curve) -> Annotation | None:
-    """Seed dots, interval band, means joined between neighbouring batch sizes that both have one."""
+def _draw_curve(axes: Axes, curve: Curve, *, bands: bool) -> Annotation | None:
+    """Seed dots, intervals, means joined between neighbouring batch sizes that both have one."""
     colour = COLOURS[curve.style % len(COLOURS)]
     marker = MARKERS[curve.style % len(MARKERS)]
     dash = DASHES[curve.style % len(DASHES)]
@@ -139,11 +145,14 @@ def _draw_curve(axes: Axes, curve: Curve) -> Annotation | None:
     x = np.array([point.x for point in points])
     mean = np.array([math.nan if point.mean is None else point.mean for point in points])
     half = np.array([math.nan if point.half_width is None else point.half_width for point in points])
-    axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.14, linewidth=0)
+    if bands:
+        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.14, linewidth=0)
     axes.vlines(x, mean - half, mean + half, color=colour, alpha=0.35, linewidth=1)
     axes.plot(x, mean, color=colour, linestyle=dash, linewidth=1.8)
     dots = [(point.x, seed) for point in points for seed in point.seeds]
-    axes.plot(*zip(*dots, strict=True) if dots else ([], []), "o", color=colour, markersize=3, alpha=0.55, markeredgewidth=0)
+    axes.plot(
+        *zip(*dots, strict=True) if dots else ([], []), "o", color=colour, markersize=3, alpha=0.55, markeredgewidth=0
+    )
     for point in points:
         if point.mean is not None:  # hollow where seeds are missing
             face = colour if point.complete else "white"
@@ -165,7 +174,10 @@ def _label(axes: Axes, text: str, x: float, y: float, colour: str) -> Annotation
     return axes.annotate(
         shown, (x, y), (1.03, height), xycoords="data", textcoords="axes fraction", color=colour, fontsize=9,
         va="center", annotation_clip=False,
-        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 2},
+        arrowprops={
+            "arrowstyle": "-", "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 2, "color": colour, "linewidth": 0.7,
+            "alpha": 0.6,
+        },
     )  # fmt: skip
 
 

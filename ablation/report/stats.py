@@ -62,6 +62,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         return Estimate(1, mean, None, None)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     sd = sd if sd > _ROUNDING else 0.0
+    mean = mean if sd or abs(mean) > _ROUNDING else 0.0
     return Estimate(n, mean, sd, _t_quantile(n - 1, ALPHA) * sd / math.sqrt(n))
 
 
@@ -93,8 +94,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def power(n: int, effect: float, alpha: float = ALPHA) -> float:
     """Power of the two-sided paired t-test with n pairs for an effect in sd of the paired difference.
 
-    The noncentral t distribution is (Z + shift) / S, Z standard normal and S^2 chi-square over its df, so that the power
-    is the mean over S of two normal tails; taken by quadrature over S's quantiles, right to 1e-3 also in the far tails.
+    The noncentral t distribution is that of (Z + shift) / S, Z standard normal and S^2 chi-square over its df: the
+    power is the mean over S of two normal tails, by quadrature over S's quantiles, right to 1e-3 in the far tails too.
     """
     critical, shift = _t_quantile(n - 1, alpha), effect * math.sqrt(n)
     scale = np.sqrt(2 * special.gammaincinv((n - 1) / 2, _QUANTILES) / (n - 1))
@@ -124,7 +125,7 @@ def resolvable(n: int, alpha: float = ALPHA) -> float:
 
 
 def near_best(scores: Mapping[str, Mapping[int, float]]) -> set[str]:
-    """Who is not separable from the best mean by a paired t-test at 5 %; empty where nobody can be tested against it."""
+    """Who a paired t-test at 5 % does not separate from the best mean; empty where nobody can be tested against it."""
     means = {name: math.fsum(values.values()) / len(values) for name, values in scores.items() if len(values) >= 2}
     if not means:
         return set()

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablation.record import Status
+from ablation.record import Record, Status
 from ablation.report.aggregate import TODO, Grid, Panel, Run
 from ablation.report.build import Effect, Report, Summary
 from ablation.report.provenance import Fact
 from ablation.report.stats import sampling_sd
-from ablation.report.wording import DASH, PLUS_MINUS, decimals, interval, p_value, percent, points
+from ablation.report.wording import DASH, MINUS, PLUS_MINUS, decimals, interval, p_value, percent, points
 
 RANDOM_ENCODER = "random encoder"
 CHANCE = "chance"
@@ -43,9 +43,9 @@ def coverage(report: Report) -> Table:
     return _by_batch_size(report.grid, report.accuracy, lambda summary: Entry(_progress(summary)))
 
 
-def accuracy(report: Report, summaries: Sequence[Summary]) -> Table:
+def accuracy(grid: Grid, summaries: Sequence[Summary]) -> Table:
     """Loss x batch size: mean +- half-width (n) in percent, with the random encoder and chance beneath."""
-    return _by_batch_size(report.grid, summaries, _accuracy_entry, chance=True)
+    return _by_batch_size(grid, summaries, _accuracy_entry, chance=True)
 
 
 def effects(report: Report, found: Sequence[Effect], *, names: tuple[str, str], correlation: bool = False) -> Table:
@@ -53,7 +53,9 @@ def effects(report: Report, found: Sequence[Effect], *, names: tuple[str, str], 
     axes = _panel_header(report.grid)
     extra = ["correlation"] if correlation else []
     header = [*axes, "loss", "batch size", *names, "difference", "95 % interval", "pairs", *extra, "p", "p (Holm)"]
-    rows = [[*_panel_entries(effect.panel), *_effect_entries(report, effect, correlation=correlation)] for effect in found]
+    rows = [
+        [*_panel_entries(effect.panel), *_effect_entries(report, effect, correlation=correlation)] for effect in found
+    ]
     return Table(header, rows, numeric_from=len(axes) + 1)
 
 
@@ -66,7 +68,11 @@ def curve_data(report: Report) -> Table:
         places, found = decimals(summary.panel.test_images), summary.estimate
         numbers = [DASH] * 4
         if found:
-            ends = DASH if found.low is None or found.high is None else f"{percent(found.low, places)} to {percent(found.high, places)}"
+            ends = (
+                DASH
+                if found.low is None or found.high is None
+                else f"{percent(found.low, places)} to {percent(found.high, places)}"
+            )
             spread = DASH if found.sd is None else percent(found.sd, places)
             sampling = percent(sampling_sd(found.mean, summary.panel.test_images), places)
             numbers = [percent(found.mean, places), ends, spread, sampling]
@@ -99,7 +105,9 @@ def provenance(facts: Sequence[Fact]) -> Table:
     rows = [
         [Entry(fact.name if first else ""), Entry(value), Entry(str(number), bold=fact.mixed)]
         for fact in facts
-        for first, (value, number) in zip([True, *[False] * len(fact.values)], sorted(fact.values.items()), strict=False)
+        for first, (value, number) in zip(
+            [True, *[False] * len(fact.values)], sorted(fact.values.items()), strict=False
+        )
     ]
     return Table(["", "value", "records"], rows, numeric_from=2)
 
@@ -107,7 +115,11 @@ def provenance(facts: Sequence[Fact]) -> Table:
 def to_markdown(table: Table) -> str:
     """The table in GitHub's Markdown."""
     rule = [":---" if column < table.numeric_from else "---:" for column in range(len(table.header))]
-    lines = [[escape(name) for name in table.header], rule, *([_markdown_entry(entry) for entry in row] for row in table.rows)]
+    lines = [
+        [escape(name) for name in table.header],
+        rule,
+        *([_markdown_entry(entry) for entry in row] for row in table.rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -224,7 +236,7 @@ def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> lis
         numbers = [*sides, points(found.mean, places), interval(found, places)]
     pairs = effect.planned if found and found.n == effect.planned else f"{found.n if found else 0}/{effect.planned}"
     r = effect.paired.correlation
-    extra = [DASH if r is None else f"{r:.2f}"] if correlation else []
+    extra = [DASH if r is None else f"{r:.2f}".replace("-", MINUS)] if correlation else []
     texts = [" minus ".join(titles), str(effect.batch_size), *numbers, str(pairs), *extra, p_value(effect.paired.p)]
     return [*map(Entry, texts), Entry(p_value(effect.p_holm), bold=effect.resolved)]
 

@@ -29,7 +29,9 @@ def test_the_last_state_comes_back(tmp_path: Path) -> None:
     assert loaded["weights"]["w"].equal(torch.full((3,), 3.0))
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", durable.seal(b"garbage"), durable.seal(pickle.dumps({"step": 9}))])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", durable.seal(b"garbage"), durable.seal(pickle.dumps({"step": 9}))]
+)
 def test_a_damaged_checkpoint_falls_back_to_its_predecessor(tmp_path: Path, content: bytes) -> None:
     checkpoints = Checkpoints(tmp_path, "key")
     checkpoints.save(state(1))

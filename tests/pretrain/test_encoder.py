@@ -5,10 +5,10 @@ import torch
 
 from ablation.catalog import ENCODERS, stem
 from ablation.cell import Component, Projection
-from ablation.pretrain.encoder import build_encoder, build_head, weights_hash
+from ablation.pretrain.encoder import Encoder, build_encoder, build_head, weights_hash
 
 
-def encoder(name: str = "resnet8", image_size: int = 8, channels: int = 1, seed: int = 0):  # type: ignore[no-untyped-def]
+def encoder(name: str = "resnet8", image_size: int = 8, channels: int = 1, seed: int = 0) -> Encoder:
     parameters = {key: parameter.default for key, parameter in ENCODERS[name].parameters.items()}
     component = Component(name=name, parameters=parameters)
     return build_encoder(component, image_size=image_size, channels=channels, seed=seed)
@@ -67,7 +67,7 @@ def test_the_head_maps_features_to_the_asked_width() -> None:
 def test_the_hash_sees_every_parameter_and_buffer() -> None:
     net = encoder()
     before = weights_hash(net)
-    for _name, tensor in net.state_dict().items():
+    for tensor in net.state_dict().values():
         kept = tensor.clone()
         tensor.add_(1)
         assert weights_hash(net) != before

@@ -1,0 +1,1 @@
+"""What the frozen features of an encoder know: linear evaluation and weighted kNN."""

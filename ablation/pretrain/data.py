@@ -1,0 +1,93 @@
+"""Labelled images as plain arrays, with fixed splits and a checksum."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from ablation import catalog
+from ablation.cell import Component
+from ablation.pretrain.dataset_files import Labels, Parts, Pixels, cache_folder, read_files
+
+
+@dataclass(frozen=True)
+class Images:
+    """A dataset: images (N, C, S, S) uint8 and labels (N,) int64 for pretraining, selection and the final test."""
+
+    train_images: Pixels
+    train_labels: Labels
+    validation_images: Pixels
+    validation_labels: Labels
+    test_images: Pixels
+    test_labels: Labels
+    classes: tuple[str, ...]  # names, by label
+    mean: tuple[float, ...]  # of each channel over the training part, in [0, 1]
+    std: tuple[float, ...]
+    checksum: str  # SHA-256, hex, over the six arrays
+
+
+def default_root() -> Path:
+    """The folder of dataset files: $ABLATION_DATA, else ~/.cache/ablation."""
+    given = os.environ.get("ABLATION_DATA")
+    return Path(given).expanduser() if given else cache_folder()
+
+
+def load(dataset: Component, root: Path | None, download: bool) -> Images:  # noqa: FBT001 - as the design names it
+    """The dataset with its fixed, stratified splits: the same arrays in every process.
+
+    Args:
+        dataset: which of the catalog's datasets.
+        root: the folder of dataset files, by default `default_root()`; `digits` needs none.
+        download: whether torchvision may download files that are found nowhere.
+
+    Raises:
+        UserError: files are missing, damaged or another dataset's.
+    """
+    spec = catalog.DATASETS[dataset.name]
+    if dataset.name == "digits":
+        parts = _digits(spec.test_images)
+    else:
+        parts = read_files(dataset.name, root or default_root(), download=download)
+    train, validation = _hold_out(parts.labels, spec.validation_images)
+    images = (parts.images[train], parts.images[validation], parts.test_images)
+    labels = (parts.labels[train], parts.labels[validation], parts.test_labels)
+    return Images(
+        train_images=images[0],
+        train_labels=labels[0],
+        validation_images=images[1],
+        validation_labels=labels[1],
+        test_images=images[2],
+        test_labels=labels[2],
+        classes=parts.classes,
+        mean=spec.mean,
+        std=spec.std,
+        checksum=_checksum(images, labels),
+    )
+
+
+def _digits(test_images: int) -> Parts:
+    """Scikit-learn's digits; 0..16 becomes 0..255, rounded to the nearest, halves (8 -> 127.5) to even."""
+    bunch = load_digits()
+    images = np.rint(bunch.images[:, None] * (255 / 16)).astype(np.uint8)
+    labels = bunch.target.astype(np.int64)
+    train, test = _hold_out(labels, test_images)
+    return Parts(images[train], labels[train], images[test], labels[test], tuple(map(str, bunch.target_names)))
+
+
+def _hold_out(labels: Labels, size: int) -> tuple[Labels, Labels]:
+    """Indices of what stays and of a stratified hold-out of `size`, both ascending."""
+    stays, held_out = train_test_split(np.arange(len(labels)), test_size=size, random_state=0, stratify=labels)
+    return np.sort(stays), np.sort(held_out)
+
+
+def _checksum(images: tuple[Pixels, ...], labels: tuple[Labels, ...]) -> str:
+    digest = hashlib.sha256()
+    for pixels, targets in zip(images, labels, strict=True):
+        digest.update(str(pixels.shape).encode())
+        digest.update(pixels.tobytes())
+        digest.update(targets.astype("<i8").tobytes())
+    return digest.hexdigest()

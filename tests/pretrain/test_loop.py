@@ -1,0 +1,142 @@
+"""The pretraining loop: exact resume at any step, paired seeds, logs where they are due, divergence with its step."""
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from ablation.pretrain.data import Images, load
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from ablation.catalog import LOSSES, OPTIMIZERS
+from ablation.cell import Cell, Component, LearningRate
+from ablation.pretrain.encoder import weights_hash
+from ablation.pretrain.loop import DivergedError, Training, spaced
+from tests.cells import cell
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def images() -> Images:
+    return load(Component(name="digits"), None, download=False)
+
+
+def training(of: Cell, images: Images) -> Training:
+    return Training(of, images, CPU, evaluate=lambda _encoder: 0.5)
+
+
+def run(of: Cell, images: Images, *, stop_at: int | None = None) -> Training:
+    """The whole run; interrupted once, its state sent through a file as a checkpoint would."""
+    work = training(of, images)
+    while not work.done:
+        if work.step == stop_at:
+            buffer = io.BytesIO()
+            torch.save(work.state(), buffer)
+            buffer.seek(0)
+            work = training(of, images)
+            work.restore(torch.load(buffer, weights_only=True))
+        work.advance()
+    return work
+
+
+def to_the_end(work: Training) -> None:
+    while not work.done:
+        work.advance()
+    work.finish()
+
+
+def fingerprint(work: Training) -> tuple[Any, ...]:
+    history = work.history.deterministic()
+    return weights_hash(work.encoder), weights_hash(work.head), history, work.first_batch_hash, work.samples
+
+
+def optimizer(name: str) -> Component:
+    return Component(name=name, parameters={k: p.default for k, p in OPTIMIZERS[name].parameters.items()})
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("stop_at", [1, 6, 11])
+def test_resume_is_exact_with_every_optimiser(images: Images, name: str, stop_at: int) -> None:
+    one = cell(optimizer=optimizer(name), learning_rate=LearningRate(peak=0.01, warmup_steps=2, schedule="cosine"))
+    assert fingerprint(run(one, images, stop_at=stop_at)) == fingerprint(run(one, images))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_resume_is_exact_with_every_loss(images: Images, name: str) -> None:
+    parameters = {key: parameter.default for key, parameter in LOSSES[name].parameters.items()}
+    one = cell(loss=Component(name=name, parameters=parameters))
+    assert fingerprint(run(one, images, stop_at=7)) == fingerprint(run(one, images))
+
+
+def test_losses_see_the_same_weights_and_views_and_seeds_do_not(images: Images) -> None:
+    def first(of: Cell) -> tuple[str, str]:
+        work = training(of, images)
+        weights = weights_hash(work.encoder)
+        work.advance()
+        return weights, work.first_batch_hash
+
+    assert first(cell(loss=Component(name="flatnce"))) == first(cell())
+    other_seed = first(cell(seed=1))
+    assert other_seed[0] != first(cell())[0]
+    assert other_seed[1] != first(cell())[1]
+
+
+def test_the_loss_falls(images: Images) -> None:
+    trace = run(cell(steps=150, batch_size=32, temperature=0.5), images).history.trace
+    start, end = (sum(point.loss for point in part) / len(part) for part in (trace[:15], trace[-15:]))
+    assert end < start - 0.1
+
+
+def test_the_log_says_when_how_much_and_at_which_rate(images: Images) -> None:
+    history = run(cell(steps=12), images).history
+    assert [point.step for point in history.trace] == list(range(1, 13))
+    assert [point.samples for point in history.trace] == [16 * step for step in range(1, 13)]
+    assert history.trace[0].learning_rate == pytest.approx(0.05)  # half of the warm-up to .1
+    assert history.trace[1].learning_rate == pytest.approx(0.1)
+    assert all(0 < point.p_pos < 1 for point in history.trace)
+    assert [point.step for point in history.curve] == sorted(spaced(12, 10))
+
+
+def test_the_curve_leaves_no_trace_in_the_training(images: Images) -> None:
+    def disturbing(_encoder: torch.nn.Module) -> float:
+        torch.rand(100)
+        return 0.1
+
+    work = Training(cell(), images, CPU, evaluate=disturbing)
+    while not work.done:
+        work.advance()
+    assert weights_hash(work.encoder) == weights_hash(run(cell(), images).encoder)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 300))
+def test_spaced_points_are_few_and_end_at_the_end(steps: int, points: int) -> None:
+    chosen = spaced(steps, points)
+    assert max(chosen) == steps
+    assert min(chosen) >= 1
+    assert len(chosen) == min(steps, points)
+
+
+@settings(max_examples=5, deadline=None)
+@given(bad_step=st.integers(1, 12))
+def test_divergence_is_noticed_with_its_step(images: Images, bad_step: int) -> None:
+    work = training(cell(), images)
+    inner = work.loss
+
+    class Poisoned(torch.nn.Module):
+        def forward(self, z: Tensor, temperature: float) -> Tensor:
+            value: Tensor = inner(z, temperature)
+            return value * float("nan") if work.step == bad_step - 1 else value
+
+    work.loss = Poisoned()  # type: ignore[assignment]
+    with pytest.raises(DivergedError) as caught:
+        to_the_end(work)
+    assert caught.value.step == bad_step
+
+
+def test_a_huge_learning_rate_diverges_and_says_so(images: Images) -> None:
+    wild = cell(steps=60, learning_rate=LearningRate(peak=1e30, warmup_steps=0, schedule="constant"))
+    with pytest.raises(DivergedError, match="is not finite"):
+        run(wild, images).finish()

@@ -1,0 +1,136 @@
+"""Figure 1: its numbers, its layout of labels, and that it is drawn the same every time."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablation.record import Status
+from ablation.report import build, curves, figures
+from tests.report.synthetic import by_id, plan_of, record_of, records_of
+
+
+def steady(loss: str, batch_size: int, seed: int) -> float:
+    return 0.9 + batch_size / 4000 + seed / 500 + (0.01 if loss == "flatnce" else 0)
+
+
+def test_a_curve_has_a_point_for_every_planned_batch_size() -> None:
+    plan = plan_of(seeds=2)
+    cells = {(str(p.settings["loss"]), p.settings["batch_size"], p.cell.seed): p.cell for p in plan.cells}
+    records = by_id(
+        [
+            record_of(cells["infonce", 8, 0], 0.90),
+            record_of(cells["infonce", 8, 1], 0.92),
+            record_of(cells["infonce", 32, 0], 0.93),
+            record_of(cells["infonce", 32, 1], status=Status.OOM),
+        ]
+    )
+    ((view,),) = curves.views(build(plan, records))
+    eight, thirty_two, hole = view.curves[0].points
+    assert (eight.seeds, eight.mean) == ((90.0, 92.0), pytest.approx(91.0))
+    assert eight.half_width == pytest.approx(12.7062)  # t(1, .975) x 1.41421 / sqrt 2
+    assert (eight.complete, eight.lost) == (True, 0)
+    assert (thirty_two.mean, thirty_two.half_width, thirty_two.complete, thirty_two.lost) == (93.0, None, False, 1)
+    assert (hole.batch_size, hole.seeds, hole.mean) == (128, (), None)
+
+
+def test_losses_are_shifted_apart_around_the_batch_size() -> None:
+    ((view,),) = curves.views(build(plan_of(losses=("infonce", "flatnce", "dcl")), {}))
+    at_eight = [curve.points[0].x for curve in view.curves]
+    assert at_eight == sorted(set(at_eight))
+    assert sum(at_eight) / 3 == pytest.approx(3.0)  # log2 8
+    assert max(at_eight) - min(at_eight) < 0.5
+
+
+def test_a_far_level_does_not_squash_the_data_and_is_told() -> None:
+    plan = plan_of()
+    ((view,),) = curves.views(build(plan, records_of(plan, steady, baseline=0.88)))
+    low, high = view.limits
+    assert low > 80
+    assert high < 102.1
+    assert [level.label for level in view.levels] == ["random encoder"]
+    assert view.remark == "below the axis: chance 10 %"
+
+
+def test_a_near_level_is_taken_in() -> None:
+    low, high = curves.limits([90, 94], [], [88, 10])
+    assert low < 88 < 94 < high
+    assert low > 80
+
+
+def test_a_huge_interval_is_cut() -> None:
+    low, high = curves.limits([90, 92], [(70, 112)], [])
+    assert low == pytest.approx(89 - 0.24)
+    assert high == pytest.approx(93 + 0.24)
+
+
+def test_two_variants_make_two_rows_that_share_an_axis() -> None:
+    plan = plan_of(seeds=2, datasets=("digits", "cifar10"), temperature=(0.1, 0.5))
+    rows = curves.views(build(plan, records_of(plan, steady)))
+    assert [[view.title for view in row] for row in rows] == [
+        ["Digits (8 x 8), temperature 0.1", "CIFAR-10, temperature 0.1"],
+        ["Digits (8 x 8), temperature 0.5", "CIFAR-10, temperature 0.5"],
+    ]
+    assert rows[0][0].limits == rows[1][0].limits
+
+
+def test_more_than_four_variants_are_not_drawn() -> None:
+    assert curves.views(build(plan_of(temperature=(0.1, 0.2, 0.3, 0.4, 0.5)), {})) == []
+
+
+def test_the_description_is_made_of_the_data() -> None:
+    plan = plan_of(seeds=1)
+    text = curves.describe(curves.views(build(plan, records_of(plan, steady, baseline=None))))
+    assert "Digits (8 x 8): SimCLR (InfoNCE) 90.2 at batch 8 and 93.2 at batch 128" in text
+    assert "FlatCLR (FlatNCE) 91.2 at batch 8 and 94.2 at batch 128" in text
+    assert "below the axis: chance 10 %" in text
+
+
+def test_the_description_of_nothing_says_so() -> None:
+    assert "no finished runs yet" in curves.describe(curves.views(build(plan_of(), {})))
+
+
+def test_the_figure_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    plan = plan_of(seeds=2)
+    views = curves.views(build(plan, records_of(plan, steady)))
+    figures.save(views, tmp_path / "first")
+    figures.save(views, tmp_path / "second")
+    for suffix in ("svg", "pdf", "png"):
+        assert (tmp_path / f"first.{suffix}").read_bytes() == (tmp_path / f"second.{suffix}").read_bytes(), suffix
+    assert b"<dc:date>" not in (tmp_path / "first.svg").read_bytes()
+
+
+def test_labels_are_plain_text_in_any_script(tmp_path: Path) -> None:
+    plan = plan_of(losses=(r"$\frac{$", "\u65e5\u672c", "a_b^c"), seeds=1)
+    figures.save(curves.views(build(plan, records_of(plan, steady))), tmp_path / "figure")
+    assert (tmp_path / "figure.png").stat().st_size > 0
+
+
+def test_direct_labels_never_overlap() -> None:
+    plan = plan_of(losses=("infonce", "flatnce", "dcl", "flatnce_log", "infonce_textbook"), seeds=1)
+    views = curves.views(build(plan, records_of(plan, lambda *_: 0.9, baseline=0.9)))
+    figure = figures.draw(views)
+    (axes,) = figure.axes
+    boxes = [
+        text.get_window_extent()
+        for text in axes.texts
+        if text.get_text() in {"random encoder", *(curve.label for curve in views[0][0].curves)}
+    ]
+    assert len(boxes) == 6
+    boxes.sort(key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 for below, above in zip(boxes, boxes[1:], strict=False))
+
+
+@given(st.lists(st.floats(-500, 500), max_size=12), st.floats(0.5, 50))
+def test_spread_keeps_order_and_distance(positions: list[float], gap: float) -> None:
+    moved = figures.spread(positions, gap)
+    order = sorted(range(len(positions)), key=lambda index: positions[index])
+    settled = [moved[index] for index in order]
+    assert all(b - a >= gap - 1e-6 for a, b in zip(settled, settled[1:], strict=False))
+    assert sum(moved) == pytest.approx(sum(positions), abs=1e-6)  # pushed apart around their middle
+
+
+def test_spread_leaves_alone_what_is_apart_and_centres_what_is_not() -> None:
+    assert figures.spread([30.0, 0.0], 10) == [30.0, 0.0]
+    assert figures.spread([5.0, 5.0, 100.0], 10) == [0.0, 10.0, 100.0]
