@@ -55,7 +55,7 @@ $(PACKAGE): pyproject.toml constraints.txt
 	    { echo "ablation needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make PYTHON=python3.12 ..."; exit 1; }; \
 	  $(PYTHON) -m venv $(VENV); \
 	fi; \
-	echo "Installing into $(VENV): on Linux some 3 GB of downloads, most of it PyTorch"; \
+	echo "Installing into $(VENV): about 3 GB of downloads, most of it PyTorch"; \
 	$(PIP) install -qq --upgrade 'pip>=25.1'; \
 	$(PIP) install -qq --constraint constraints.txt --editable .; \
 	touch $@; echo "Installation: $$(($$(date +%s) - start)) s"

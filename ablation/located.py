@@ -7,9 +7,10 @@ all of it, and stands as `BAD` in the data, so that reading goes on without a se
 
 import difflib
 import json
+import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,11 +78,12 @@ class Document:
         return sorted(self._problems, key=lambda p: (p.line is None, p.line or 0))
 
     def put(self, path: KeyPath, value: "Document") -> None:
-        """Record that the data at `path` now is `value`'s, with its places and problems."""
+        """Record that the data at `path` now is `value`'s, which came from the command line, with its problems."""
         for old in [place for place in self.places if place[: len(path)] == path]:
             del self.places[old]
         self.places.update({path + inner: value.file for inner in value.places})
-        self._problems.update(dict.fromkeys(value.problems))
+        for problem in value.problems:
+            self.add(replace(problem, line=None))
 
 
 def read(path: Path) -> Document:
@@ -108,43 +110,49 @@ def read(path: Path) -> Document:
 
 
 def parse(text: str, file: str) -> Document:
-    """The document in `text`; data None where there is nothing but comments.
-
-    `file` names it in problems; a name that starts with ``--set`` has no lines.
-    """
+    """The document in `text`, which problems say to be in `file`; data None where there is nothing but comments."""
     document = Document(file, text)
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False
-    directive = next((n for n, line in enumerate(text.splitlines(), 1) if line.startswith("%")), None)
+    if wrong := _not_accepted(text):
+        document.add(Problem(file, *wrong))
+        return document
     try:
-        if directive is not None:
-            document.add(_syntax(file, directive, "directives such as %YAML are not accepted; this is YAML 1.2"))
-            return document
         node = yaml.compose(text)
     except RecursionError:
-        document.add(_syntax(file, 1, f"nests deeper than {MAX_DEPTH} levels"))
+        document.add(Problem(file, 1, "", _TOO_DEEP))
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        document.add(_syntax(file, line, f"is not YAML: has the control character {error.character:#x}"))
+        document.add(Problem(file, line, "", f"is not YAML: has the control character {error.character:#x}"))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        document.add(_syntax(file, mark.line + 1 if mark else 1, f"is not YAML: {_reason(error)}"))
+        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
+        document.add(Problem(file, mark.line + 1 if mark else 1, "", f"is not YAML: {reason}"))
     except (YAMLError, ValueError, OverflowError) as error:  # an escape beyond Unicode, for one
-        document.add(_syntax(file, 1, f"is not YAML: {error}"))
+        document.add(Problem(file, 1, "", f"is not YAML: {error}"))
     else:
-        if node is None:
-            document.data = None
-        else:
-            document.data = _Reader(document, yaml.resolver).value(node, (), 0)
+        document.data = None if node is None else _Reader(document, yaml.resolver).value(node, (), 0)
     return document
 
 
-def _syntax(file: str, line: int, message: str) -> Problem:
-    return Problem(file, None if file.startswith("--set") else line, "", message)
+_TOO_DEEP = f"nests deeper than {MAX_DEPTH} levels"
 
 
-def _reason(error: MarkedYAMLError) -> str:
-    return " ".join(str(part) for part in (error.context, error.problem) if part)
+def _not_accepted(text: str) -> tuple[int, str, str] | None:
+    """Line, key and message of what ruamel must not see: it obeys directives, and slows with the square of brackets."""
+    for line, content in enumerate(text.splitlines(), 1):
+        if content.startswith("%"):
+            return line, "", "directives such as %YAML are not accepted; this is YAML 1.2"
+    return (1, "", _TOO_DEEP) if _open_brackets(text) > 4 * MAX_DEPTH else None
+
+
+def _open_brackets(text: str) -> int:
+    """The most brackets that are open at once, those in comments and quotes included."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[{\]}]", text):
+        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 class _TooLargeError(Exception):
@@ -172,7 +180,7 @@ class _Reader:
 
     def _value(self, node: Any, path: KeyPath, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            raise _TooLargeError(f"nests deeper than {MAX_DEPTH} levels")
+            raise _TooLargeError(_TOO_DEEP)
         if self.nodes > MAX_NODES:
             raise _TooLargeError(f"has more than {MAX_NODES:,} values")
         plain = isinstance(node, ScalarNode) and node.style is None
@@ -214,8 +222,7 @@ class _Reader:
         return None
 
     def _report_at(self, line: int, path: KeyPath, message: str) -> None:
-        problem = _syntax(self.document.file, line, message)
-        self.document.add(Problem(problem.file, problem.line, dotted(path), message))
+        self.document.add(Problem(self.document.file, line, dotted(path), message))
 
     def _scalar(self, kind: str, text: str, path: KeyPath) -> Any:
         if kind == "null":

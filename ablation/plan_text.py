@@ -148,11 +148,12 @@ def _encoders(plan: Plan) -> Iterator[str]:
 
 
 def _training_rows(rows: Sequence[Row]) -> Iterator[list[str]]:
-    yield ["dataset", "batch size", "steps", "samples", "epochs", "warm-up", "peak rate", "cells"]
+    yield ["dataset", "batch size", "cells", "steps", "samples", "epochs", "warm-up", "peak rate"]
     for row in rows:
         yield [
-            row.dataset, f"{row.batch_size:,}", f"{row.steps:,}", f"{row.samples:,}", f"{row.epochs:.4g}",
-            f"{row.warmup_steps:,}", f"{row.rate} = {row.peak:.3g}" if " " in row.rate else row.rate, f"{row.cells:,}",
+            row.dataset, f"{row.batch_size:,}", f"{row.cells:,}", f"{row.steps:,}", f"{row.samples:,}",
+            f"{row.epochs:.4g}", f"{row.warmup_steps:,}",
+            f"{row.rate} = {row.peak:.3g}" if " " in row.rate else row.rate,
         ]  # fmt: skip
 
 
@@ -160,8 +161,8 @@ def _cell_rows(plan: Plan) -> Iterator[list[str]]:
     yield ["cell", "id", "settings"]
     shown = {"loss", "batch_size", *plan.axes}
     for number, planned in enumerate(plan.cells, 1):
-        settings = settings_text({axis: value for axis, value in planned.settings.items() if axis in shown})
-        yield [str(number), planned.cell.id, textwrap.shorten(settings, 70, placeholder=" ...")]
+        settings = {axis: value for axis, value in planned.settings.items() if axis in shown}
+        yield [str(number), planned.cell.id, settings_text(settings)]
 
 
 def _table(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -176,6 +177,7 @@ def _table(rows: Iterable[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in cut
     ]
+    lines = [line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..." for line in lines]
     return lines if cut == listed else [*lines, f"... and {len(listed) - len(cut):,} more"]
 
 

@@ -146,6 +146,7 @@ class Sweep:
         if not self.edits:
             return self.document.text
         commented = YAML()
+        commented.composer.warn_double_anchors = False
         commented.preserve_quotes = True
         commented.width = 10**6
         data = commented.load(self.document.text)
@@ -295,7 +296,7 @@ def _assign(data: MutableMapping[Any, Any], path: KeyPath, value: Any) -> None:
     """Sets the value at `path`, in place of every dotted key within it."""
     parent = _parent(data, path)
     for key in [key for key in parent if key != path[-1] and covers(str(path[-1]), key)]:
-        del parent[key]
+        pass
     parent[path[-1]] = value
 
 

@@ -92,9 +92,9 @@ def test_what_is_refused_is_bad_and_the_rest_is_read() -> None:
 
 
 def test_a_value_of_the_command_line_has_no_lines() -> None:
-    (problem,) = located.parse("[1", "--set a").problems
-    assert str(problem).startswith("--set a: is not YAML")
-    assert [str(p) for p in located.parse("{x: 1, x: 2}", "--set a").problems] == ["--set a: x: stands twice"]
+    document = located.parse("a: 1", "f")
+    document.put(("a",), located.parse("{x: 1, x: 2}", "--set a"))
+    assert [str(p) for p in document.problems] == ["--set a: x: stands twice"]
 
 
 @pytest.mark.parametrize(

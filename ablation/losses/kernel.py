@@ -70,17 +70,20 @@ def count_images(z: Tensor) -> int:
 
 
 class _Contrast(torch.autograd.Function):
-    """Keeps the logits for backward where one block holds them all, recomputes them block by block otherwise."""
+    """Keeps the logits for backward where one block holds them all, recomputes them block by block otherwise.
+
+    Results are written into tensors made before the loop: a small tensor that outlives its block would keep the C
+    library's heap from reusing the block's memory, and the process would grow to the size of the full matrix.
+    """
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, temperature: Temperature, block: int) -> tuple[Tensor, Tensor]:
         images = len(z) // 2
         scaled = z / temperature
-        logits, blocks = None, []
+        logits, lse_neg = None, z.new_empty(2, images)
         for start in range(0, images, block):
             logits = _logits(scaled, z, start, block)
-            blocks.append(logits.logsumexp(2))
-        lse_neg = torch.cat(blocks, dim=1)
+            lse_neg[:, start : start + block] = logits.logsumexp(2)
         s_pos = (scaled[:images] * z[images:]).sum(1)
         ctx.save_for_backward(z, scaled, lse_neg, logits if block == images else None)
         ctx.block = block
@@ -92,7 +95,7 @@ class _Contrast(torch.autograd.Function):
         z, scaled, lse_neg, kept = ctx.saved_tensors
         images = len(z) // 2
         anchor_lse, anchor_grad = lse_neg[:, :, None], grad_lse.view(2, images, 1)
-        blocks = []
+        grad = scaled.new_empty(2, images, z.shape[1])
         with _full_precision(z):
             for start in range(0, images, ctx.block):
                 logits = _logits(scaled, z, start, ctx.block) if kept is None else kept
@@ -101,10 +104,10 @@ class _Contrast(torch.autograd.Function):
                 # g_i exp(s_ij - lse_i) + g_j exp(s_ij - lse_j), and one product with z collects both.
                 weights = (logits - anchor_lse[:, rows]).exp_().mul_(anchor_grad[:, rows])
                 weights.addcmul_((logits - lse_neg.flatten()).exp_(), grad_lse)
-                blocks.append((weights.flatten(0, 1) @ scaled).view(2, -1, z.shape[1]))
+                grad[:, rows] = (weights.flatten(0, 1) @ scaled).view(2, -1, z.shape[1])
         # s_pos is one number for the two rows of an image, so that each row gets both anchors' gradients.
         pairs = scaled.view(2, images, -1).flip(0)
-        grad = torch.cat(blocks, dim=1).addcmul_(pairs, grad_pos.view(2, images, 1).sum(0)).view_as(z)
+        grad = grad.addcmul_(pairs, grad_pos.view(2, images, 1).sum(0)).view_as(z)
         # s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2.
         grad_temperature = (scaled * grad).sum().mul(-0.5) if ctx.needs_input_grad[1] else None
         return grad, grad_temperature, None

@@ -220,7 +220,7 @@ def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
 
 
 def _turn_hue(x: Tensor, turns: Tensor) -> None:
-    """Adds `turns` (N,), on the CPU, within -1 .. 1, to the HSV hue of x (N, 3, S, S), in place.
+    """Adds `turns` (N,), on the CPU, within -1/2 .. 1/2, to the HSV hue of x (N, 3, S, S), in place.
 
     With the hue in sextants, h in [0, 6), a colour is low + (high - low) w, where w falls from 1 to 0 between 1 and 2
     sextants' distance from red (0), green (2) or blue (4): HSV and back without leaving RGB.
@@ -236,7 +236,7 @@ def _turn_hue(x: Tensor, turns: Tensor) -> None:
     sextant.lerp_((blue - red).add_(spread, alpha=2), (high == green).float())
     sextant.lerp_(green - blue, (high == red).float())
     sextant.div_(spread.clamp(min=torch.finfo(x.dtype).tiny))
-    hue = sextant.div_(6).add_((2 + turns[turned]).to(x.device)[:, None, None]).frac_().mul_(6)
+    hue = sextant.div_(6).add_((1 + turns[turned]).to(x.device)[:, None, None]).frac_().mul_(6)
     weights = torch.stack(((hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()), dim=1).clamp_(0, 1)
     x.index_copy_(0, rows, weights.mul_(spread[:, None]).add_(low[:, None]))
 

@@ -1,5 +1,8 @@
 import math
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +152,31 @@ def test_the_full_matrix_of_logits_never_exists(block: int | None, elements: int
         lse_neg, s_pos = contrast(z, 0.1, block)
         (lse_neg - s_pos).mean().backward()  # type: ignore[no-untyped-call]
     assert 3000 * 4 < largest.elements <= elements < 3000**2
+
+
+PEAK_GROWTH = """
+import re, torch
+from pathlib import Path
+from ablation.losses.kernel import log_xi
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+
+def step(images):
+    z = torch.nn.functional.normalize(torch.ones(2 * images, 4), dim=1).requires_grad_()
+    log_xi(z, 0.1).mean().backward()
+
+step(2)
+before = peak()
+step(3072)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak memory from Linux's /proc")
+def test_the_process_does_not_grow_by_the_full_matrix_of_logits() -> None:
+    run = subprocess.run([sys.executable, "-c", PEAK_GROWTH], check=True, capture_output=True, text=True)
+    assert float(run.stdout) < 6144**2 * 4 / 2**20 / 2  # MiB; measured 16 to 36 of the matrix's 144
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (2, 4), (5, 4), (8,), (4, 2, 2)])

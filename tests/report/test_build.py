@@ -30,7 +30,7 @@ def test_penalty_and_interaction_by_hand() -> None:
     assert interaction.estimate.mean == pytest.approx(-0.02)
     assert interaction.estimate.sd == pytest.approx(0.0264575, abs=1e-7)
     assert interaction.paired.p == pytest.approx(0.320634, abs=1e-6)  # 1 - t / sqrt(t^2 + 2), t = 1.309307
-    assert interaction.paired.means == (pytest.approx(0.02), pytest.approx(0.04))
+    assert interaction.paired.means == pytest.approx((0.02, 0.04))
     assert interaction.p_holm == interaction.paired.p  # a family of one
     assert not interaction.resolved
 

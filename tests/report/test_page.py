@@ -4,6 +4,7 @@ import csv
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,8 +41,9 @@ def test_a_resolved_answer_has_effect_interval_pairs_p_and_budget() -> None:
     # interactions -.05 -.04 -.06 -.05 -.05: sd .007071, half-width 2.776445 x .007071 / sqrt 5 = .00878
     text = said(plan, records_of(plan, accuracy))
     assert text.startswith(
-        "FlatCLR (FlatNCE) loses less accuracy than SimCLR (InfoNCE) from batch 128 to batch 8: 1.0 against 6.0 points, "
-        "a difference of \u22125.0 points (95 % interval \u22125.9 to \u22124.1; 5 pairs; Holm-adjusted p < 0.001)."
+        "FlatCLR (FlatNCE) loses less accuracy than SimCLR (InfoNCE) from batch 128 to batch 8: 1.0 against 6.0 "
+        "points, a difference of \u22125.0 points (95 % interval \u22125.9 to \u22124.1; 5 pairs; "
+        "Holm-adjusted p < 0.001)."
     )
     assert "At batch 8 FlatCLR (FlatNCE) reaches 94.0 % and SimCLR (InfoNCE) 89.0 %" in text
     assert text.endswith("Budget: 64,000 samples a run.")
@@ -228,37 +230,38 @@ def test_the_page_of_one_ledger_is_always_the_same(tmp_path: Path) -> None:
     assert report.write(plan, backwards, tmp_path / "b").read_bytes() == first
 
 
-@st.composite
-def ledgers(draw: st.DrawFn) -> tuple[Plan, dict[str, Record]]:
-    """A plan and any state of its ledger: each run done, ended without a result, or not there."""
-    plan = plan_of(
-        losses=draw(st.sampled_from([("infonce",), ("infonce", "flatnce"), ("flatnce", "dcl", "my | loss")])),
-        batch_sizes=draw(st.sampled_from([(8,), (8, 128), (4, 8, 100)])),
-        seeds=draw(st.integers(1, 3)),
-        datasets=draw(st.sampled_from([("digits",), ("digits", "cifar100")])),
-        report={"reference_batch": draw(st.sampled_from([None, 8]))},
-        temperature=draw(st.sampled_from([(0.1,), (0.1, 0.5)])),
-    )
-    # a coarse accuracy makes ties and zero variances common
-    outcomes = [None, *Status, *[Status.DONE] * 4]
-    rng = random.Random(draw(st.integers(0, 10_000)))  # noqa: S311 - not a secret
-    records = []
-    for cell in [*(planned.cell for planned in plan.cells), *plan.baselines()]:
-        status = rng.choice(outcomes)
-        if status:
-            records.append(record_of(cell, rng.choice([0.0, 0.5, 0.9, 1.0]), status))
-    kept = draw(st.sampled_from([0, 1, len(records)]))
-    return plan, by_id(records[:kept])
+GRIDS = st.fixed_dictionaries(
+    {
+        "losses": st.sampled_from([("infonce",), ("infonce", "flatnce"), ("flatnce", "dcl", "my | loss")]),
+        "batch_sizes": st.sampled_from([(8,), (8, 128), (4, 8, 100)]),
+        "seeds": st.integers(1, 3),
+        "datasets": st.sampled_from([("digits",), ("digits", "cifar100")]),
+        "report": st.sampled_from([{}, {"reference_batch": 8}]),
+        "temperature": st.sampled_from([(0.1,), (0.1, 0.5)]),
+    }
+)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ledgers())
+def some_records(plan: Plan, seed: int, kept: float) -> dict[str, Record]:
+    """Any state of a ledger: each run done, ended without a result, or not there; few accuracies, so that many tie."""
+    rng = random.Random(seed)  # noqa: S311 - not a secret
+    records = [
+        record_of(cell, rng.choice([0.0, 0.5, 0.9, 1.0]), rng.choice([*Status, *[Status.DONE] * 4]))
+        for cell in [*(planned.cell for planned in plan.cells), *plan.baselines()]
+        if rng.random() < kept
+    ]
+    return by_id(records)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(GRIDS, st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.7, 1.0]))
 def test_any_ledger_can_be_reported_and_every_cell_is_accounted_for(
-    tmp_path: Path, ledger: tuple[Plan, dict[str, Record]]
+    tmp_path: Path, grid: dict[str, Any], seed: int, kept: float
 ) -> None:
-    plan, records = ledger
+    plan = plan_of(**grid)
+    records = some_records(plan, seed, kept)
     path = report.write(plan, records, tmp_path)
-    assert "nan" not in path.read_text().replace("loss is nan", "")
+    assert not re.search(r"\bnan\b", path.read_text().replace("loss is nan", ""))
 
     rows = read(path.parent / "records.csv")
     cells = [row for row in rows if row["kind"] == "cell"]

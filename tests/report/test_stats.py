@@ -14,9 +14,9 @@ from ablation.report import stats
 def test_the_t_interval_of_three_seeds() -> None:
     found = stats.estimate([0.90, 0.92, 0.94])
     assert found is not None
-    assert (found.n, found.mean, found.sd) == (3, pytest.approx(0.92), pytest.approx(0.02))  # ddof = 1
+    assert (found.n, found.mean, found.sd) == pytest.approx((3, 0.92, 0.02))  # ddof = 1
     assert found.half_width == pytest.approx(4.302653 * 0.02 / math.sqrt(3), rel=1e-6)  # t table: t(2, .975)
-    assert (found.low, found.high) == (pytest.approx(0.870317, abs=1e-6), pytest.approx(0.969683, abs=1e-6))
+    assert (found.low, found.high) == pytest.approx((0.870317, 0.969683), abs=1e-6)
 
 
 def test_one_seed_has_a_mean_and_no_interval_and_none_has_nothing() -> None:
@@ -32,7 +32,7 @@ def test_the_paired_t_test_in_closed_form() -> None:
     assert found.estimate.mean == pytest.approx(0.07 / 3)
     assert found.estimate.sd == pytest.approx(math.sqrt(7 / 3) / 100)
     assert found.p == pytest.approx(1 - math.sqrt(7) / 3)
-    assert found.means == (pytest.approx(0.92), pytest.approx(2.69 / 3))
+    assert found.means == pytest.approx((0.92, 2.69 / 3))
     assert found.correlation == pytest.approx(0.654654, abs=1e-6)
 
 
@@ -51,11 +51,9 @@ def test_identical_results_differ_by_exactly_nothing() -> None:
 
 def test_one_pair_and_no_pair_are_not_tested() -> None:
     single = stats.paired({0: 0.9, 1: 0.8}, {1: 0.7, 2: 0.6})
-    assert (single.estimate, single.p, single.correlation) == (
-        stats.Estimate(1, pytest.approx(0.1), None, None),
-        None,
-        None,
-    )
+    assert single.estimate is not None
+    assert (single.estimate.n, single.estimate.half_width, single.p, single.correlation) == (1, None, None, None)
+    assert single.estimate.mean == pytest.approx(0.1)
     assert stats.paired({0: 0.9}, {1: 0.9}) == stats.Paired(None, None, None, None)
 
 
@@ -132,7 +130,4 @@ def test_intervals_and_tests_agree_with_scipy(counts: list[int], seed: int) -> N
     expected = scipy_stats.ttest_rel(list(x.values()), list(y.values()))
     interval = expected.confidence_interval(0.95)
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
-    assert (found.estimate.low, found.estimate.high) == (
-        pytest.approx(interval.low, abs=1e-9),
-        pytest.approx(interval.high, abs=1e-9),
-    )
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
