@@ -6,6 +6,7 @@ thrown away at its end, and what happened is read from the ledger alone.
 
 import contextlib
 import dataclasses
+import logging
 import os
 import secrets
 import shutil
@@ -151,7 +152,7 @@ def _cluster(address: str | None) -> Iterator[Path]:
         slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
         options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
     try:
-        ray.init(log_to_driver=False, logging_level="error", **options)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
         yield temporary / "tune"
     except ConnectionError as error:
         raise UserError(f"can't reach a Ray cluster at {address}: {error}") from error
@@ -184,7 +185,7 @@ def _placement(resources: Resources) -> tuple[dict[str, float], int]:
     Raises:
         UserError: not even one fits on any node.
     """
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     gpus = resources.gpus_per_trial
     if gpus == "auto":
         gpus = 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0

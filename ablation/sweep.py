@@ -296,7 +296,7 @@ def _assign(data: MutableMapping[Any, Any], path: KeyPath, value: Any) -> None:
     """Sets the value at `path`, in place of every dotted key within it."""
     parent = _parent(data, path)
     for key in [key for key in parent if key != path[-1] and covers(str(path[-1]), key)]:
-        pass
+        del parent[key]
     parent[path[-1]] = value
 
 

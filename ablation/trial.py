@@ -160,7 +160,7 @@ def commit_crash(cell: Cell, ledger: Ledger, reason: str) -> Record:
 
 
 def _record(cell: Cell, ledger: Ledger, device: torch.device, **found: Any) -> Record:
-    defaults = {"outcome": None, "data_checksum": None, "timings": {}, "peak_memory_bytes": None}
+    defaults: dict[str, Any] = {"outcome": None, "data_checksum": None, "timings": {}, "peak_memory_bytes": None}
     return Record(
         id=cell.id,
         pretraining_key=cell.pretraining_key,

@@ -296,6 +296,11 @@ def test_exclude_drops_what_matches_all_keys(tmp_path: Path, item: str, left: in
     assert not loaded.warnings
 
 
+def test_every_item_of_exclude_counts(tmp_path: Path) -> None:
+    loaded = load(tmp_path, VALID + "exclude: [{loss: flatnce, batch_size: 8}, {loss: infonce, seed: [0]}]\n")
+    assert len(loaded.points) == 8 - 2 - 2
+
+
 def test_exclude_matches_labels_and_spares_include(tmp_path: Path) -> None:
     text = changed("[infonce, flatnce]", "[infonce, {name: flatnce, label: flat}]").replace(
         "[flatnce, inf", "[flat, inf"
@@ -388,6 +393,13 @@ def test_an_override_reaches_its_place_and_the_resolved_text(
     again = load(tmp_path, loaded.resolved_text())
     assert not again.edits
     assert plan.build(again) == plan.build(loaded)
+
+
+def test_an_override_of_a_whole_value_replaces_dotted_keys_too(tmp_path: Path) -> None:
+    text = changed("{base: 0.3, rule: sqrt}", "{rule: sqrt}\n  learning_rate.base: 0.3")
+    loaded = load(tmp_path, text, "learning_rate={base: 0.1}")
+    assert set(values(loaded, "learning_rate.base")) == {0.1}
+    assert plan.build(load(tmp_path, loaded.resolved_text())) == plan.build(loaded)
 
 
 def test_overrides_apply_in_order_to_every_section(tmp_path: Path) -> None:

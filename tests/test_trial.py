@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from ablation.pretrain.data import Images, load
 
 from ablation import trial
 from ablation.cell import Cell, Component, LearningRate
 from ablation.ledger import Ledger
+from ablation.pretrain.data import Images, load
+from ablation.pretrain.loop import Training
 from ablation.record import Record, Status
 from ablation.trial import Trial, commit_crash
 from tests.cells import cell
@@ -99,7 +100,7 @@ def test_a_cell_stopped_in_its_evaluation_trains_no_step_again(
         patch.setattr(trial, "evaluate", killed)
         with pytest.raises(KeyboardInterrupt):
             run(cell(), images, ledger)
-    monkeypatch.setattr(trial.Training, "advance", killed)
+    monkeypatch.setattr(Training, "advance", killed)
     assert finished(cell(), images, ledger).deterministic() == whole.deterministic()
 
 
@@ -145,7 +146,7 @@ def test_whatever_goes_wrong_has_a_status_and_a_reason(
     def broken(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(trial.Training, "advance", broken)
+    monkeypatch.setattr(Training, "advance", broken)
     record = finished(cell(), images, ledger)
     assert record.status is status
     assert record.failure is not None

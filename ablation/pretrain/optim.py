@@ -31,7 +31,7 @@ def build_optimizer(component: Component, modules: Iterable[nn.Module]) -> Optim
         momentum, nesterov = float(given["momentum"]), bool(given["nesterov"])
         return SGD(parameters, lr=0.0, momentum=momentum, nesterov=nesterov, weight_decay=decay, fused=True)
     betas, eps = (float(given["beta1"]), float(given["beta2"])), float(given["eps"])
-    kind = {"adam": Adam, "adamw": AdamW}[component.name]
+    kind: type[Adam] = {"adam": Adam, "adamw": AdamW}[component.name]
     return kind(parameters, lr=0.0, betas=betas, eps=eps, weight_decay=decay, fused=True)
 
 

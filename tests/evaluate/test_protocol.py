@@ -151,7 +151,7 @@ def test_training_goes_on_as_if_the_curve_had_not_been_taken(images: Images) -> 
 
 def test_an_encoder_whose_batch_norm_keeps_training_is_detected(encoder: Encoder, images: Images) -> None:
     class Stubborn(nn.BatchNorm2d):
-        def train(self, mode: bool = True) -> "Stubborn":  # noqa: ARG002, FBT001, FBT002
+        def train(self, mode: bool = True) -> "Stubborn":  # noqa: FBT001, FBT002
             return super().train(True)
 
     drifting = nn.Sequential(Stubborn(1), encoder)

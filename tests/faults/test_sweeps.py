@@ -81,7 +81,7 @@ def test_more_seeds_run_only_the_new_cells(tmp_path: Path) -> None:
 def test_a_second_driver_is_refused(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
-    sweep.wait_for(lambda: (sweep.ledger.folder / "plan.json").exists())
+    sweep.wait_for((sweep.ledger.folder / "plan.json").exists)
     code, output = sweep.run()
     assert code == 2
     assert f"process {process.pid} on " in output

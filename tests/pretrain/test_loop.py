@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from ablation.pretrain.data import Images, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from ablation.catalog import LOSSES, OPTIMIZERS
 from ablation.cell import Cell, Component, LearningRate
+from ablation.pretrain.data import Images, load
 from ablation.pretrain.encoder import weights_hash
 from ablation.pretrain.loop import DivergedError, Training, spaced
 from tests.cells import cell

@@ -210,6 +210,7 @@ def test_boxes_lie_inside_and_hopeless_scales_keep_the_whole_image() -> None:
         assert int(start.min()) == 0
         assert int(length.min()) >= 1
         assert int((start + length).max()) == 8
+        assert start[length == 4].unique().tolist() == [0, 1, 2, 3, 4]  # type: ignore[no-untyped-call]
     p = draw(one_operation(crop_scale=(2.0, 3.0)), 0, 0, 50, image_size=8, channels=1)  # no box of these fits
     assert {tuple(box) for box in torch.stack((p.top, p.left, p.height, p.width), dim=1).tolist()} == {(0, 0, 8, 8)}
 
@@ -241,6 +242,10 @@ def test_probabilities_and_ranges_are_simclrs() -> None:
     orders = Counter(map(tuple, p.order.tolist()))
     assert orders.keys() == set(permutations(range(4)))
     assert stats.chisquare(list(orders.values())).pvalue > 1e-3
+    grey = draw(one_operation(jitter=0.5), 0, 0, 500, image_size=32, channels=1).order
+    assert grey is not None
+    assert stats.binomtest(grey.tolist().count([0, 1]), 1000).pvalue > 1e-3
+    assert grey.tolist().count([0, 1]) + grey.tolist().count([1, 0]) == 1000
     strong = draw(one_operation(jitter=2.0), 0, 0, 1000, image_size=8, channels=3).factors
     assert strong is not None
     assert float(strong[:, :3].min()) >= 0

@@ -1,9 +1,11 @@
 """From records to the report's numbers: penalties, interactions, families, holes, further axes."""
 
+from dataclasses import replace
+
 import pytest
 
 from ablation.record import Status
-from ablation.report import build
+from ablation.report import build, stats
 from tests.report.synthetic import by_id, plan_of, record_of, records_of
 
 ACCURACIES = {  # seeds 0, 1, 2
@@ -154,7 +156,11 @@ def test_the_random_encoder_has_a_summary_of_its_own() -> None:
 
 def test_power_is_told_within_the_family() -> None:
     plan = plan_of(batch_sizes=(8, 128), seeds=3, report={"comparisons": [("flatnce", "infonce")]})
-    (interaction,) = build(plan, records_of(plan, accuracy)).interactions
+    (alone,) = build(plan, records_of(plan, accuracy)).interactions
     # effect .02 / .0264575 = .756 sd: 16 pairs; three pairs resolve 3.26 sd
-    assert interaction.pairs_needed == 16
-    assert interaction.resolvable == pytest.approx(3.26 * 0.0264575, rel=0.01)
+    assert alone.pairs_needed == 16
+    assert alone.resolvable == pytest.approx(3.26 * 0.0264575, rel=0.01)
+
+    one_of_six = replace(alone, family=6)
+    assert one_of_six.pairs_needed == stats.pairs_needed(0.02 / 0.0264575, 0.05 / 6)
+    assert one_of_six.resolvable == pytest.approx(stats.resolvable(3, 0.05 / 6) * 0.0264575, rel=1e-3)
