@@ -44,6 +44,11 @@ class Plan(Frozen):
     report: ReportOptions
     warnings: list[str]
 
+    def runs(self) -> list[Cell]:
+        """The distinct cells to run, baselines last: planned cells that resolve alike share one."""
+        cells = [planned.cell for planned in self.cells] + self.baselines()
+        return list({cell.id: cell for cell in cells}.values())
+
     def baselines(self) -> list[Cell]:
         """The distinct random-init cells that belong to the planned ones, in order."""
         return list({cell.id: cell for cell in (planned.cell.baseline() for planned in self.cells)}.values())
@@ -86,14 +91,14 @@ def read(path: Path, overrides: Sequence[str] = ()) -> Plan:
 
 
 def build(sweep: Sweep) -> Plan:
-    """Resolves every cell of a sweep. Cells that come to one computation are planned once, with a warning."""
+    """Resolves every cell of a sweep. A cell that stands in it twice is planned once, with a warning."""
     axes = dict.fromkeys((*STANDARD_AXES, *sweep.axes))
-    cells: dict[str, PlannedCell] = {}
-    repeats: list[tuple[PlannedCell, PlannedCell]] = []
+    cells: dict[tuple[Scalar, ...], PlannedCell] = {}
+    repeats: list[PlannedCell] = []
     for point in sweep.points:
         planned = _planned(point, axes)
-        if (first := cells.setdefault(planned.cell.id, planned)) is not planned:
-            repeats.append((planned, first))
+        if cells.setdefault(tuple(planned.settings.values()), planned) is not planned:
+            repeats.append(planned)
     found = list(cells.values())
     values = {axis: {planned.settings[axis] for planned in found} for axis in axes}
     return Plan(
@@ -103,7 +108,7 @@ def build(sweep: Sweep) -> Plan:
         cells=found,
         resources=sweep.resources,
         report=sweep.report,
-        warnings=[*sweep.warnings, *_repeat_warnings(repeats), *_warnings(found)],
+        warnings=[*sweep.warnings, *_repeat_warnings(repeats, found), *_warnings(found)],
     )
 
 
@@ -120,21 +125,17 @@ def _planned(point: Point, axes: Mapping[str, None]) -> PlannedCell:
     )
 
 
-def _repeat_warnings(repeats: Sequence[tuple[PlannedCell, PlannedCell]]) -> Iterator[str]:
-    same = [again for again, first in repeats if again.settings == first.settings]
-    other = [(again, first) for again, first in repeats if again.settings != first.settings]
+def _repeat_warnings(repeats: Sequence[PlannedCell], found: Sequence[PlannedCell]) -> Iterator[str]:
+    if repeats:
+        example = settings_text(repeats[0].settings)
+        yield f"include repeats {_count(len(repeats), 'cell')} that the sweep has already, such as {example}"
+    first: dict[str, PlannedCell] = {}
+    same = [(p, first[p.cell.id]) for p in found if first.setdefault(p.cell.id, p) is not p]
     if same:
-        example = settings_text(same[0].settings)
-        yield f"include repeats {_count(len(same), 'cell')} that the sweep has already, such as {example}"
-    if other:
-        again, first = other[0]
-        differing = [axis for axis in again.settings if again.settings[axis] != first.settings[axis]]
-        pair = (settings_text({axis: p.settings[axis] for axis in differing}) for p in (again, first))
-        at = settings_text({axis: v for axis, v in again.settings.items() if axis not in differing})
-        yield (
-            f"left out as repeats of a computation that is planned already: {_count(len(other), 'cell')}, "
-            f"such as {' for '.join(pair)} at {at}"
-        )
+        differing = [axis for axis, value in same[0][0].settings.items() if value != same[0][1].settings[axis]]
+        one, other = (settings_text({axis: p.settings[axis] for axis in differing}) for p in same[0])
+        at = settings_text({axis: value for axis, value in same[0][0].settings.items() if axis not in differing})
+        yield f"{_count(len(same), 'cell')} share the run of another, such as {one} that of {other} at {at}"
 
 
 def _warnings(cells: Sequence[PlannedCell]) -> Iterator[str]:

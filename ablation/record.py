@@ -69,7 +69,7 @@ class Outcome(Frozen):
     """What a finished cell computed, all of it deterministic given CPU type, build and thread count."""
 
     metrics: dict[str, Accuracy]  # linear_top1, linear_top5, knn_top1 on the test split, in [0, 1]
-    selection: dict[str, float]  # what the validation split chose (l2) and how it scored there (linear_top1)
+    selection: dict[str, float]  # the validation split's choice (l2, l2_at_edge) and score (validation_top1)
     samples: int  # images seen in pretraining
     steps: int  # updates done
     features: int  # width of the evaluated features h

@@ -60,10 +60,8 @@ class Display(Protocol):
 
 def todo(plan: Plan, ledger: Ledger) -> list[Cell]:
     """The plan's cells and baselines without a record, longest first."""
-    cells = [planned.cell for planned in plan.cells] + plan.baselines()
-    return sorted(
-        (cell for cell in cells if ledger.get(cell.id) is None), key=lambda cell: cell.relative_cost, reverse=True
-    )
+    lacking = [cell for cell in plan.runs() if ledger.get(cell.id) is None]
+    return sorted(lacking, key=lambda cell: cell.relative_cost, reverse=True)
 
 
 def run(

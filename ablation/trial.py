@@ -197,7 +197,7 @@ class Finished:
 
 
 def _status_of(error: Exception) -> Status:
-    if isinstance(error, DivergedError):
+    if isinstance(error, DivergedError | FloatingPointError):
         return Status.DIVERGED
     if isinstance(error, TimeLimitError):
         return Status.TIMEOUT

@@ -206,12 +206,13 @@ def test_settings_of_two_cells_are_never_equal(tmp_path: Path) -> None:
     assert len({cell.cell.id for cell in planned.cells}) == len(planned.cells)
 
 
-def test_cells_that_come_to_one_computation_are_planned_once_with_a_warning(tmp_path: Path) -> None:
+def test_cells_that_come_to_one_computation_share_its_run_with_a_warning(tmp_path: Path) -> None:
     planned = build(tmp_path, "grid.learning_rate.rule=[none, linear]", "batch_size=[128, 256]")
-    assert len(planned.cells) == 6
+    assert len(planned.cells) == 8
+    assert len(planned.runs()) == 6 + len(planned.baselines())
     (warning,) = planned.warnings
-    assert warning.startswith("left out as repeats of a computation that is planned already: 2 cells, such as ")
-    assert "learning_rate.rule=linear for learning_rate.rule=none at dataset=digits loss=infonce" in warning
+    assert warning.startswith("2 cells share the run of another, such as learning_rate.rule=linear")
+    assert "that of learning_rate.rule=none at dataset=digits loss=infonce" in warning
 
 
 def test_an_include_without_effect_is_a_warning(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.cells import cell
 
 @pytest.fixture(scope="module")
 def images() -> Images:
-    return load(Component(name="digits"), None, download=False)
+    return load(Component(name="digits"), Path(), download=False)
 
 
 @pytest.fixture

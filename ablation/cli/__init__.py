@@ -164,10 +164,10 @@ def trial(
 
 
 def _choose(planned: "Plan", wanted: str) -> "Cell":
-    cells = [cell.cell for cell in planned.cells]
+    cells = planned.cells
     if wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
-        return cells[int(wanted) - 1]
-    for cell in cells + planned.baselines():
+        return cells[int(wanted) - 1].cell
+    for cell in planned.runs():
         if cell.id == wanted:
             return cell
     raise UserError(f"--cell {wanted}: this sweep has cells 1 to {len(cells)} and the ids that `ablation plan` lists")
@@ -196,7 +196,7 @@ def _execute(ledger: "Ledger", address: str | None, max_concurrent: int | None) 
     for warning in plan.warnings:
         print(f"warning: {warning}")
     before = ledger.records()
-    wanted = [planned.cell.id for planned in plan.cells] + [cell.id for cell in plan.baselines()]
+    wanted = [cell.id for cell in plan.runs()]
     missing = sum(cell_id not in before for cell_id in wanted)
     print(f"{plan.name}: {len(wanted)} cells, {missing} to run; results in {ledger.folder}", flush=True)
     if missing:

@@ -63,8 +63,7 @@ class SweepDisplay:
     def __init__(self, plan: Plan, before: Mapping[str, Record], console: Console) -> None:
         self._console = console
         self._names = names(plan)
-        cells = [planned.cell for planned in plan.cells] + plan.baselines()
-        self._cells = {cell.id: cell for cell in cells}
+        self._cells = {cell.id: cell for cell in plan.runs()}
         self._statuses = {i: before[i].status for i in self._cells if i in before}
         self._left = {i: cell.relative_cost for i, cell in self._cells.items() if i not in before}
         self._all = sum(self._left.values())

@@ -1,17 +1,21 @@
 """Labelled images as plain arrays, with fixed splits and a checksum."""
 
 import hashlib
-import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from torch import Tensor
 
 from ablation import catalog
 from ablation.cell import Component
-from ablation.pretrain.dataset_files import Labels, Parts, Pixels, cache_folder, read_files
+from ablation.pretrain.dataset_files import Labels, Parts, Pixels, read_files
 
 
 @dataclass(frozen=True)
@@ -30,28 +34,26 @@ class Images:
     checksum: str  # SHA-256, hex, over the six arrays
 
 
-def default_root() -> Path:
-    """The folder of dataset files: $ABLATION_DATA, else ~/.cache/ablation."""
-    given = os.environ.get("ABLATION_DATA")
-    return Path(given).expanduser() if given else cache_folder()
+def shared(array: NDArray[Any]) -> Tensor:
+    """The array as a tensor on its own memory; for reading only, since other trials may read it too."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
 
 
-def load(dataset: Component, root: Path | None, download: bool) -> Images:  # noqa: FBT001 - as the design names it
+def load(dataset: Component, root: Path, *, download: bool) -> Images:
     """The dataset with its fixed, stratified splits: the same arrays in every process.
 
     Args:
         dataset: which of the catalog's datasets.
-        root: the folder of dataset files, by default `default_root()`; `digits` needs none.
+        root: the folder of dataset files; `digits` needs none.
         download: whether torchvision may download files that are found nowhere.
 
     Raises:
         UserError: files are missing, damaged or another dataset's.
     """
     spec = catalog.DATASETS[dataset.name]
-    if dataset.name == "digits":
-        parts = _digits(spec.test_images)
-    else:
-        parts = read_files(dataset.name, root or default_root(), download=download)
+    parts = _digits(spec.test_images) if dataset.name == "digits" else read_files(dataset.name, root, download=download)
     train, validation = _hold_out(parts.labels, spec.validation_images)
     images = (parts.images[train], parts.images[validation], parts.test_images)
     labels = (parts.labels[train], parts.labels[validation], parts.test_labels)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ablation import losses
 from ablation.cell import Cell, Pretraining
 from ablation.losses.diagnostics import p_positive
-from ablation.pretrain.data import Images
+from ablation.pretrain.data import Images, shared
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
 from ablation.pretrain.optim import build_optimizer, learning_rate_at
 from ablation.pretrain.order import SampleOrder
@@ -54,7 +54,7 @@ class Training:
         self.head = build_head(recipe.projection, features=encoder.features, seed=seed).to(device).train()
         self.loss = losses.build(recipe.loss).to(device)
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head, self.loss))
-        self.images = torch.from_numpy(images.train_images).to(device)
+        self.images = shared(images.train_images).to(device)
         self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
         self.step = 0  # updates done

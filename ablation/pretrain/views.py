@@ -96,7 +96,7 @@ def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 class ViewMaker:
     """Makes the normalised views of each step's batch of uint8 images."""
 
-    def __init__(  # noqa: PLR0917 - all of them differ in kind
+    def __init__(
         self, views: Views, image_size: int, channels: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int
     ) -> None:
         self._views, self._image_size, self._channels, self._seed = views, image_size, channels, seed

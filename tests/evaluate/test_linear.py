@@ -160,6 +160,12 @@ def test_standardised_rows_have_mean_0_and_deviation_1() -> None:
     torch.testing.assert_close(x.std(1, correction=0), torch.ones(6), atol=1e-3, rtol=0)
 
 
+def test_a_feature_that_is_constant_up_to_rounding_is_not_blown_up() -> None:
+    low = torch.tensor(0.1)
+    features = torch.stack([low, torch.nextafter(low, torch.tensor(1.0))]).repeat(50)[:, None]
+    assert Standardisation.of(features)(features).abs().max() < 1e-6
+
+
 def test_repetition_is_equal_to_the_bit() -> None:
     data = blobs(2000, spread=2.0)
     np.testing.assert_array_equal(fitted(data, 1e-4), fitted(data, 1e-4))

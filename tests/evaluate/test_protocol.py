@@ -20,18 +20,18 @@ CPU = torch.device("cpu")
 CLASSES = 3
 
 
-def part(rows: int, name: str, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def part(rows: int, name: str, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """Noise on one pattern a class; images (rows, 1, size, size) and balanced labels."""
     patterns = stream(0, "patterns").uniform(60, 200, (CLASSES, 1, size, size))
     labels = np.arange(rows) % CLASSES
-    noise = stream(0, name).normal(scale=20, size=(rows, 1, size, size))
-    return (patterns[labels] + noise).clip(0, 255).astype(np.uint8), labels
+    grain = stream(0, name).normal(scale=noise, size=(rows, 1, size, size))
+    return (patterns[labels] + grain).clip(0, 255).astype(np.uint8), labels
 
 
-def make_images(train: int = 300, validation: int = 90, test: int = 150, size: int = 8) -> Images:
+def make_images(train: int = 300, validation: int = 90, test: int = 150, *, size: int = 8, noise: float = 20) -> Images:
     parts: dict[str, Any] = {}
     for name, rows in {"train": train, "validation": validation, "test": test}.items():
-        parts[f"{name}_images"], parts[f"{name}_labels"] = part(rows, name, size)
+        parts[f"{name}_images"], parts[f"{name}_labels"] = part(rows, name, size, noise)
     return Images(**parts, classes=("a", "b", "c"), mean=(0.5,), std=(0.2,), checksum="")
 
 
@@ -72,10 +72,12 @@ def features(encoder: Encoder, images: Images) -> tuple[Labelled, Labelled, Labe
     )
 
 
-def test_the_protocol_is_linear_evaluation_and_knn_on_all_labelled_images(encoder: Encoder, images: Images) -> None:
+def test_the_protocol_is_linear_evaluation_and_knn_on_all_labelled_images(encoder: Encoder) -> None:
+    images = make_images(validation=240, noise=60)
     train, validation, test = features(encoder, images)
     linear = linear_evaluation(train, validation, test, CLASSES)
     knn = knn_top1(train.joined(validation), test, CLASSES)
+    assert knn != knn_top1(train, test, CLASSES)
     assert evaluate(encoder, images, CPU) == Evaluation(
         metrics={"linear_top1": linear.top1, "linear_top5": linear.top5, "knn_top1": knn},
         selection={"l2": linear.l2, "validation_top1": linear.validation_top1, "l2_at_edge": linear.l2_at_edge},
@@ -83,7 +85,8 @@ def test_the_protocol_is_linear_evaluation_and_knn_on_all_labelled_images(encode
     )
 
 
-def test_the_curve_is_knn_from_the_training_to_the_validation_part(encoder: Encoder, images: Images) -> None:
+def test_the_curve_is_knn_from_the_training_to_the_validation_part(encoder: Encoder) -> None:
+    images = make_images(noise=80)
     train, validation, _ = features(encoder, images)
     assert curve_knn(encoder, images, CPU) == knn_top1(train, validation, CLASSES)
 

@@ -135,7 +135,7 @@ def test_digits_are_sklearns_with_fixed_stratified_splits(tmp_path: Path) -> Non
     assert np.concatenate(parts[:2]).mean() / 255 == pytest.approx(spec.mean[0], abs=1e-3)
     assert np.concatenate(parts[:2]).std() / 255 == pytest.approx(spec.std[0], abs=1e-3)
     assert files_below(tmp_path) == set()
-    assert same(images, data.load(Component(name="digits"), None, download=False))
+    assert same(images, data.load(Component(name="digits"), tmp_path, download=False))
 
 
 def test_validation_is_a_stratified_part_of_the_training_part(fashion: Path) -> None:
@@ -179,15 +179,6 @@ def test_packed_files_are_unpacked_into_the_root(fashion: Path, tmp_path: Path, 
         (root / name).unlink()
     shutil.rmtree(tmp_path / "system", ignore_errors=True)
     assert same(images, data.load(FASHION, root, download=False))
-
-
-def test_default_root_is_the_environments_then_the_cache(
-    fashion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert data.default_root() == tmp_path / "home/.cache/ablation"
-    monkeypatch.setenv("ABLATION_DATA", str(fashion))
-    assert data.default_root() == fashion
-    assert len(data.load(FASHION, None, download=False).test_images) == TEST
 
 
 def test_a_root_that_cannot_be_written_is_read_and_the_cache_written(

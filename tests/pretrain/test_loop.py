@@ -1,6 +1,7 @@
 """The pretraining loop: exact resume at any step, paired seeds, logs where they are due, divergence with its step."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def images() -> Images:
-    return load(Component(name="digits"), None, download=False)
+    return load(Component(name="digits"), Path(), download=False)
 
 
 def training(of: Cell, images: Images) -> Training:
