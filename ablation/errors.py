@@ -1,4 +1,10 @@
-"""The one exception that a user's mistake raises."""
+"""The one exception that a user's mistake raises, and what tells a failing disk from a failing program."""
+
+import errno
+
+STORAGE_ERRNOS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE}
+)
 
 
 class UserError(Exception):

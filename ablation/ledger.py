@@ -5,6 +5,8 @@ records/<id>.json                  how each cell ended; written atomically, vali
 histories/<id>.json                how it went there
 encoders/<pretraining key>.safetensors
 work/<pretraining key>/            checkpoints of unfinished cells, by attempt
+retried/                           records that --retry took back
+logs/<id>.log                      what each attempt did
 quarantine/                        damaged files, moved here and never deleted
 report/                            made from the above, at any moment
 """
@@ -14,7 +16,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +89,22 @@ class Ledger:
         durable.write(self._made("records") / f"{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
         if record.status is Status.DONE:
             shutil.rmtree(self.work(record.pretraining_key), ignore_errors=True)
+
+    def retire(self, statuses: Container[Status], cells: Iterable[str]) -> int:
+        """Takes the records of `cells` with these statuses out of the ledger, so that they run again; counts them."""
+        count = 0
+        for cell_id in cells:
+            record = self.get(cell_id)
+            if record is not None and record.status in statuses:
+                stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+                target = self._made("retried") / f"{cell_id}-{stamp}.json"
+                (self.folder / "records" / f"{cell_id}.json").replace(target)
+                count += 1
+        return count
+
+    def log_file(self, cell_id: str) -> Path:
+        """Where the attempts at a cell say what they do."""
+        return self._made("logs") / f"{cell_id}.log"
 
     def get(self, cell_id: str) -> Record | None:
         """The valid record of a cell, or None. A damaged one is put in quarantine: the cell then counts as not run."""

@@ -1,6 +1,8 @@
 """One cell, from its data to its record: pretrain (or resume, or reuse), freeze, evaluate, commit."""
 
 import json
+import os
+import platform
 import time
 import traceback
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import torch
 
 from ablation import durable, environment
 from ablation.cell import Cell
+from ablation.errors import STORAGE_ERRNOS, UserError
 from ablation.evaluate.protocol import Evaluation, curve_knn, evaluate
 from ablation.ledger import Ledger
 from ablation.pretrain.checkpoint import Checkpoints
@@ -39,6 +42,10 @@ class StopRequestedError(Exception):
     """The sweep is stopping. The cell has saved a checkpoint and has no record yet."""
 
 
+class StorageError(UserError):
+    """The results folder can't be written: no fault of the cell, which stays without a record."""
+
+
 class TimeLimitError(Exception):
     """The cell has trained for longer than its time limit."""
 
@@ -58,15 +65,31 @@ class Trial:
     training: Training | None = None  # None before it begins, and where there is none
 
     def run(self) -> Record | None:
-        """The cell's committed record; None when the sweep asked to stop and the cell can go on later."""
+        """The cell's committed record; None when the sweep asked to stop and the cell can go on later.
+
+        Raises:
+            StorageError: the results folder can't be written.
+        """
+        try:
+            return self._run()
+        except OSError as error:
+            if error.errno not in STORAGE_ERRNOS:
+                raise
+            raise StorageError(f"{self.ledger.folder}: {error.strerror}; free space or mend it") from error
+
+    def _run(self) -> Record | None:
+        self._log(f"begins on {self.device.type}")
         environment.reset_peak_memory(self.device)
         try:
             finished = self._evaluated(self._trained())
+            return self._commit(Status.DONE, finished=finished)
         except StopRequestedError:
+            self._log("stopped on request; its state is saved")
             return None
-        except Exception as error:  # noqa: BLE001 - whatever went wrong becomes the cell's record
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in STORAGE_ERRNOS:
+                raise
             return self._commit(_status_of(error), failure=self._failure(error))
-        return self._commit(Status.DONE, finished=finished)
 
     def _trained(self) -> Trained:
         """The encoder to evaluate: as initialised, from an earlier finished pretraining, or pretrained now."""
@@ -94,6 +117,7 @@ class Trial:
         training = self.training = Training(self.cell, self.images, self.device, self._curve_knn)
         if (state := checkpoints.latest(damaged=self.ledger.quarantine)) is not None:
             training.restore(state)
+            self._log(f"goes on after step {training.step}")
         due = time.monotonic()
         while not training.done:
             training.advance()
@@ -107,6 +131,7 @@ class Trial:
         late = self.time_limit is not None and training.seconds > self.time_limit
         if stopping or late or checkpoints.due():
             checkpoints.save(training.state())
+            self._log(f"saved its state after step {training.step}")
         if stopping:
             raise StopRequestedError
         if late:
@@ -148,13 +173,19 @@ class Trial:
             peak_memory_bytes=environment.peak_memory(self.device),
         )
         self.ledger.put(record, progress.history if progress else History())
+        self._log(f"{status}\n{failure.traceback}" if failure else f"{status}")
         return record
 
+    def _log(self, what: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self.ledger.log_file(self.cell.id).open("a") as file:
+            file.write(f"{now} process {os.getpid()} on {platform.node()}: {what}\n")
 
-def commit_crash(cell: Cell, ledger: Ledger, reason: str) -> Record:
+
+def commit_crash(cell: Cell, ledger: Ledger, reason: str, status: Status = Status.FAILED) -> Record:
     """The record of a cell whose worker died, again and again, without a word; written by another process."""
     failure = Failure(kind="WorkerDied", message=reason, step=None)
-    record = _record(cell, ledger, torch.device("cpu"), status=Status.FAILED, failure=failure)
+    record = _record(cell, ledger, torch.device("cpu"), status=status, failure=failure)
     ledger.put(record, History())
     return record
 

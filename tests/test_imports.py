@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "pretrain": {"catalog", "cell", "durable", "errors", "losses", "record"},
     "evaluate": {"pretrain"},
     "environment": {"record"},
-    "trial": {"cell", "durable", "environment", "evaluate", "ledger", "pretrain", "record"},
+    "trial": {"cell", "durable", "environment", "errors", "evaluate", "ledger", "pretrain", "record"},
     "schedule": {"cell", "errors", "ledger", "plan", "pretrain", "record", "trial"},
     "cli": {
         "cell",

@@ -5,12 +5,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ablation import durable
-from ablation.errors import UserError
+from ablation.errors import STORAGE_ERRNOS, UserError
 
 if TYPE_CHECKING:
     from ablation.cell import Cell
@@ -36,6 +36,8 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
 ]
 Address = Annotated[str | None, typer.Option(metavar="ADDR", help="A running Ray cluster; else one is started here.")]
+RetryStatus = Literal["failed", "diverged", "oom", "timeout", "all"]
+Retry = Annotated[RetryStatus | None, typer.Option(help="Run cells that ended this way again.")]
 MaxConcurrent = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N cells at once.")]
 
 
@@ -46,6 +48,11 @@ def main() -> None:
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(USAGE)
+    except OSError as error:
+        if error.errno not in STORAGE_ERRNOS:
+            raise
+        print(f"{error.filename or 'storage'}: {error.strerror}; mend it, then run the same command", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 @app.command()
@@ -77,6 +84,7 @@ def run(
     file: SweepFile,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where sweep folders lie.")] = Path("results"),
     overrides: Overrides = None,
+    retry: Retry = None,
     address: Address = None,
     max_concurrent: MaxConcurrent = None,
 ) -> None:
@@ -89,16 +97,18 @@ def run(
     ledger.create()
     with ledger.locked():
         durable.write(ledger.sweep_file, asked.resolved_text().encode())
-        sys.exit(_execute(ledger, address, max_concurrent))
+        sys.exit(_execute(ledger, retry, address, max_concurrent))
 
 
 @app.command()
-def resume(folder: SweepFolder, address: Address = None, max_concurrent: MaxConcurrent = None) -> None:
+def resume(
+    folder: SweepFolder, retry: Retry = None, address: Address = None, max_concurrent: MaxConcurrent = None
+) -> None:
     """Go on with the sweep in DIR, from the copy of the sweep file that lies there."""
     ledger = _ledger(folder)
     ledger.create()
     with ledger.locked():
-        sys.exit(_execute(ledger, address, max_concurrent))
+        sys.exit(_execute(ledger, retry, address, max_concurrent))
 
 
 @app.command()
@@ -183,27 +193,32 @@ def _ledger(folder: Path) -> "Ledger":
     return ledger
 
 
-def _execute(ledger: "Ledger", address: str | None, max_concurrent: int | None) -> int:
+def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, max_concurrent: int | None) -> int:
     """Runs what the sweep in the ledger's folder lacks, reports, and gives the exit code."""
     from rich.console import Console
 
     from ablation.cli.progress import SweepDisplay, duration
     from ablation.plan import read
+    from ablation.record import Status
 
     start = time.monotonic()
     plan = read(ledger.sweep_file, [])
     plan.save(ledger.plan_file)
     for warning in plan.warnings:
         print(f"warning: {warning}")
-    before = ledger.records()
     wanted = [cell.id for cell in plan.runs()]
+    if retry:
+        statuses = {Status(retry)} if retry != "all" else set(Status) - {Status.DONE}
+        print(f"{ledger.retire(statuses, wanted)} cells taken back to run again")
+    before = ledger.records()
     missing = sum(cell_id not in before for cell_id in wanted)
     print(f"{plan.name}: {len(wanted)} cells, {missing} to run; results in {ledger.folder}", flush=True)
+    reason = None
     if missing:
         from ablation import schedule
 
         with SweepDisplay(plan, before, Console()) as display:
-            schedule.run(plan, ledger, display, address=address, max_concurrent=max_concurrent)
+            reason = schedule.run(plan, ledger, display, address=address, max_concurrent=max_concurrent)
     records = ledger.records()
     for line in ledger.quarantined:
         print(line, file=sys.stderr)
@@ -211,7 +226,8 @@ def _execute(ledger: "Ledger", address: str | None, max_concurrent: int | None) 
     print(f"{_counted(states)} after {duration(time.monotonic() - start)}")
     print(f"report: {_report(ledger)}")
     if states["todo"]:
-        print(f"interrupted; go on with: ablation resume {ledger.folder}")
+        again = " --retry failed" if states["failed"] else ""
+        print(f"{reason or 'interrupted'}; go on with: ablation resume {ledger.folder}{again}")
         return INTERRUPTED
     return DONE if states.keys() == {"done"} else SOME_FAILED
 

@@ -100,10 +100,10 @@ class SweepDisplay:
         line = f"{count} {self._names[cell_id]}: {result(record)}{'; ' + note if note else ''}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def stopping(self) -> None:
+    def stopping(self, reason: str) -> None:
         """See `ablation.schedule.Display`."""
         self._stopping = True
-        line = "stopping: running cells are saving their state; press Ctrl-C again to stop at once"
+        line = f"{reason}: running cells are saving their state; press Ctrl-C again to stop at once"
         self._console.print(line, markup=False, highlight=False)
 
     def _render(self) -> RenderableType:

@@ -41,6 +41,7 @@ class Checkpoints:
         start = time.monotonic()
         buffer = io.BytesIO()
         torch.save({"key": self._key, **state}, buffer)
+        self._own.mkdir(parents=True, exist_ok=True)  # an orphan that ended the cell may have cleared it away
         newest = self._own / _NEWEST
         if newest.exists():
             newest.replace(self._own / _PREVIOUS)

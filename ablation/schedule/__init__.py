@@ -1,0 +1,85 @@
+"""Ray Tune runs the cells that have no record yet: the only part that imports ray.
+
+Tune is a good scheduler and a poor ledger: each launch is a new Tuner over what the ledger lacks, Ray's own state is
+thrown away at its end, and what happened is read from the ledger alone.
+"""
+
+import os
+from collections.abc import Sequence
+
+os.environ.update(
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_AIR_NEW_OUTPUT="0",  # no banner beside our own display
+    RAY_CHDIR_TO_TRIAL_DIR="0",
+    TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",
+    TUNE_DISABLE_SIGINT_HANDLER="1",
+)
+
+
+from ray import tune
+
+from ablation.cell import Cell
+from ablation.ledger import Ledger
+from ablation.plan import Plan, Resources
+from ablation.pretrain.data import Images, load
+from ablation.schedule.cluster import connect, placement
+from ablation.schedule.stop import Stop
+from ablation.schedule.watch import Display, Watcher
+from ablation.schedule.worker import work
+
+__all__ = ["Display", "run", "todo"]
+
+
+def todo(plan: Plan, ledger: Ledger) -> list[Cell]:
+    """The plan's cells and baselines without a record, longest first."""
+    lacking = [cell for cell in plan.runs() if ledger.get(cell.id) is None]
+    return sorted(lacking, key=lambda cell: cell.relative_cost, reverse=True)
+
+
+def run(
+    plan: Plan, ledger: Ledger, display: Display, *, address: str | None = None, max_concurrent: int | None = None
+) -> str | None:
+    """Runs what is left of the plan. Returns why it came to an early end, resumable; None where it did not.
+
+    Raises:
+        UserError: a dataset or the requested resources can't be had; nothing was started.
+    """
+    cells = todo(plan, ledger)
+    if not cells:
+        return None
+    images = _load_images(cells, plan.resources)
+    with connect(address) as storage, Stop(ledger, display.stopping) as stop:
+        request, slots = placement(plan.resources)
+        watcher = Watcher(display, ledger, stop, {cell.id: cell for cell in cells})
+        function = tune.with_parameters(
+            work,
+            cells={cell.id: cell.model_dump(mode="json") for cell in cells},
+            images=images,
+            folder=str(ledger.folder),
+            stop_file=str(stop.file),
+            resources=plan.resources,
+        )
+        tune.Tuner(
+            tune.with_resources(function, request),
+            param_space={"id": tune.grid_search([cell.id for cell in cells])},
+            tune_config=tune.TuneConfig(
+                max_concurrent_trials=min(max_concurrent or slots, slots),
+                reuse_actors=True,
+                trial_name_creator=lambda t: t.config["id"],
+                trial_dirname_creator=lambda t: t.config["id"],
+            ),
+            run_config=tune.RunConfig(
+                name="tune",
+                storage_path=str(storage),
+                verbose=0,
+                stop=stop,
+                failure_config=tune.FailureConfig(max_failures=plan.resources.max_retries),
+                callbacks=[watcher],
+            ),
+        ).fit()
+    return stop.reason
+
+
+def _load_images(cells: Sequence[Cell], resources: Resources) -> dict[str, Images]:
+    datasets = {cell.dataset.model_dump_json(): cell.dataset for cell in cells}
+    return {key: load(dataset, resources.root(), download=resources.download) for key, dataset in datasets.items()}

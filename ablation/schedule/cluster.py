@@ -1,0 +1,78 @@
+"""A Ray cluster for one sweep: ours and local, or the user's; and what of it a trial gets."""
+
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+
+from ablation.errors import UserError
+from ablation.plan import Resources
+
+
+@contextmanager
+def connect(address: str | None) -> Iterator[Path]:
+    """A connection to the cluster at `address`, or to one of our own for the time of this sweep; a folder for Tune."""
+    temporary = _temporary_folder()
+    options: dict[str, Any] = {"address": address}
+    if address is None:
+        _set_token(temporary / "token")
+        slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
+        options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        yield temporary / "tune"
+    except ConnectionError as error:
+        raise UserError(f"can't reach a Ray cluster at {address}: {error}") from error
+    finally:
+        ray.shutdown()
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _set_token(path: Path) -> None:
+    """A token of this sweep's own; Ray would write one under the user's home, which may be read-only."""
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32))
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
+
+
+def _temporary_folder() -> Path:
+    """A folder with a short path, since Ray's sockets allow 107 characters; removes those of killed sweeps."""
+    parent = Path("/tmp")  # noqa: S108 - the name is made by mkdtemp
+    for old in parent.glob("abl-*-*"):
+        pid = old.name.split("-")[1]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"abl-{os.getpid()}-", dir=parent))
+
+
+def placement(resources: Resources) -> tuple[dict[str, float], int]:
+    """Ray's request for one trial, and how many fit at once.
+
+    Raises:
+        UserError: not even one fits on any node.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    gpus = resources.gpus_per_trial
+    if gpus == "auto":
+        gpus = 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0
+    request = {"cpu": float(resources.cpus_per_trial), "gpu": float(gpus)}
+    slots = sum(
+        int(min(node.get("CPU", 0) // request["cpu"], node.get("GPU", 0) / gpus if gpus else float("inf")))
+        for node in nodes
+    )
+    if not slots:
+        have = ", ".join(f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes)
+        raise UserError(
+            f"resources: a trial asks for {request['cpu']:g} CPUs and {gpus:g} GPUs, but no node has that "
+            f"(there {'is one' if len(nodes) == 1 else 'are'}: {have}); lower cpus_per_trial or gpus_per_trial"
+        )
+    return request, slots
