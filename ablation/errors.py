@@ -1,6 +1,8 @@
-"""The one exception that a user's mistake raises, and what tells a failing disk from a failing program."""
+"""How things end: exit codes, the exception that a user's mistake raises, and the errors of a failing disk."""
 
 import errno
+
+DONE, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, 3  # exit codes; the README explains them
 
 STORAGE_ERRNOS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE}

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ablation import durable
-from ablation.errors import STORAGE_ERRNOS, UserError
+from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
 
 if TYPE_CHECKING:
     from ablation.cell import Cell
     from ablation.ledger import Ledger
     from ablation.plan import Plan
-
-DONE, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, 3  # exit codes; the README explains them
 
 app = typer.Typer(
     name="ablation",

@@ -103,8 +103,7 @@ class SweepDisplay:
     def stopping(self, reason: str) -> None:
         """See `ablation.schedule.Display`."""
         self._stopping = True
-        line = f"{reason}: running cells are saving their state; press Ctrl-C again to stop at once"
-        self._console.print(line, markup=False, highlight=False)
+        self._console.print(reason, markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         done = sum(status is Status.DONE for status in self._statuses.values())

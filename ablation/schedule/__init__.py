@@ -22,7 +22,7 @@ from ablation.cell import Cell
 from ablation.ledger import Ledger
 from ablation.plan import Plan, Resources
 from ablation.pretrain.data import Images, load
-from ablation.schedule.cluster import connect, placement
+from ablation.schedule.cluster import connect, lifelines, placement
 from ablation.schedule.stop import Stop
 from ablation.schedule.watch import Display, Watcher
 from ablation.schedule.worker import work
@@ -48,7 +48,7 @@ def run(
     if not cells:
         return None
     images = _load_images(cells, plan.resources)
-    with connect(address) as storage, Stop(ledger, display.stopping) as stop:
+    with connect(address) as storage, Stop(ledger, display.stopping, lifelines()) as stop:
         request, slots = placement(plan.resources)
         watcher = Watcher(display, ledger, stop, {cell.id: cell for cell in cells})
         function = tune.with_parameters(

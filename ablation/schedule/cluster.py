@@ -1,11 +1,13 @@
 """A Ray cluster for one sweep: ours and local, or the user's; and what of it a trial gets."""
 
+import atexit
+import contextlib
 import logging
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,18 +24,45 @@ def connect(address: str | None) -> Iterator[Path]:
     """A connection to the cluster at `address`, or to one of our own for the time of this sweep; a folder for Tune."""
     temporary = _temporary_folder()
     options: dict[str, Any] = {"address": address}
+    processes: list[psutil.Process] = []
     if address is None:
         _set_token(temporary / "token")
         slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
         options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        processes = lifelines()
         yield temporary / "tune"
     except ConnectionError as error:
         raise UserError(f"can't reach a Ray cluster at {address}: {error}") from error
     finally:
-        ray.shutdown()
+        _disconnect(processes)
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _disconnect(processes: Sequence[psutil.Process]) -> None:
+    """Leaves no process of ours behind, also where Ray has crashed: its own shutdown would wait for the dead."""
+    if all(alive(process) for process in processes):
+        ray.shutdown()
+    else:
+        atexit.unregister(ray._private.worker.shutdown)  # noqa: SLF001
+    for process in psutil.wait_procs(psutil.Process().children(recursive=True), timeout=5)[1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def lifelines() -> list[psutil.Process]:
+    """The processes of a cluster of our own without which nothing goes on; empty on another's cluster."""
+    names = ("raylet", "gcs_server")
+    return [process for process in psutil.Process().children(recursive=True) if process.name() in names]
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _set_token(path: Path) -> None:

@@ -1,15 +1,21 @@
 """How a running sweep comes to an early end that loses nothing."""
 
 import contextlib
+import os
 import secrets
 import signal
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self
 
+import psutil
 from ray import tune
 
+from ablation.errors import INTERRUPTED
 from ablation.ledger import Ledger
+from ablation.schedule.cluster import alive
 
 GRACE = 12.0  # seconds that running cells get to write a checkpoint
 
@@ -31,13 +37,16 @@ class Stop(Unsaved, tune.Stopper):
     SIGINT and SIGTERM make one; a second signal ends the sweep at once.
     """
 
-    def __init__(self, ledger: Ledger, tell: Callable[[str], None]) -> None:
-        """`tell` hears the reason."""
+    def __init__(self, ledger: Ledger, tell: Callable[[str], None], lifelines: Sequence[psutil.Process]) -> None:
+        """`tell` hears the reason. `lifelines` are processes whose death ends the sweep at once."""
         self.file = ledger.folder / f".stop-{secrets.token_hex(4)}"  # what the workers look at
         self.reason: str | None = None
         self.running: set[str] = set()
         self._awaited: set[str] = set()  # cells that were running when the stop was asked for
         self._tell = tell
+        self._lifelines = lifelines
+        self._over = threading.Event()
+        self._aborted = False
 
     def request(self, reason: str) -> None:
         """Begins to stop; the first reason counts."""
@@ -48,20 +57,43 @@ class Stop(Unsaved, tune.Stopper):
         with contextlib.suppress(OSError):  # on a full disk the grace ends the cells
             self.file.touch()
         signal.setitimer(signal.ITIMER_REAL, GRACE)
-        self._tell(reason)
+        self._tell(f"{reason}; running cells save their state (Ctrl-C again stops at once)")
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._asked) for number in (signal.SIGINT, signal.SIGTERM)}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._abort)
+        threading.Thread(target=self._watch_lifelines, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+    def _watch_lifelines(self) -> None:
+        while not self._over.wait(1.0):
+            dead = [process for process in self._lifelines if not alive(process)]
+            if dead and not self._over.is_set():
+                self.reason = self.reason or f"Ray's process {dead[0].pid} died"
+                os.kill(os.getpid(), signal.SIGALRM)  # wakes the main thread, which may be waiting for the dead
+                if not self._over.wait(10.0):
+                    self._end_without_main_thread()
+                return
+
+    def _end_without_main_thread(self) -> None:
+        """Some calls into Ray wait for a dead head without an ear for signals, and would then end the process."""
+        self._tell(f"{self.reason} and Ray does not answer; go on with: ablation resume {self.file.parent}")
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        with contextlib.suppress(OSError):
+            self.file.unlink(missing_ok=True)
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+
+    def __exit__(self, *_: object) -> bool:
+        self._over.set()
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
-        return kind is _Abort
+        return self._aborted  # what the interruption raised on its way out of Ray says nothing more
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if self.reason is not None:
@@ -69,6 +101,7 @@ class Stop(Unsaved, tune.Stopper):
         self.request(f"stopped by {signal.Signals(number).name}")
 
     def _abort(self, _number: int, _frame: FrameType | None) -> None:
+        self._aborted = True
         raise _Abort
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

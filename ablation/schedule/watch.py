@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ray import tune
+from ray.tune.progress_reporter import TrialProgressCallback
 
 from ablation.cell import Cell
 from ablation.ledger import Ledger
@@ -33,8 +33,11 @@ class Display(Protocol):
         """The sweep comes to an early end; running cells are saving."""
 
 
-class Watcher(Unsaved, tune.Callback):
-    """Passes on what Tune knows of its trials. Nothing here may raise: that would end the whole sweep."""
+class Watcher(Unsaved, TrialProgressCallback):
+    """Passes on what Tune knows of its trials, in place of Tune's own printing.
+
+    Nothing here may raise: that would end the whole sweep.
+    """
 
     def __init__(self, display: Display, ledger: Ledger, stop: Stop, cells: Mapping[str, Cell]) -> None:
         self._display, self._ledger, self._stop, self._cells = display, ledger, stop, cells

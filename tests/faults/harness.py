@@ -58,7 +58,7 @@ class Sweep:
     def run(self, *command: str, **environment: str) -> tuple[int, str]:
         """Exit code and output of a run that nobody disturbs."""
         process = self.start(*command, **environment)
-        output, _ = process.communicate(timeout=150)
+        output, _ = process.communicate(timeout=400)
         return process.returncode, output
 
     def resume(self) -> tuple[int, str]:
@@ -77,7 +77,7 @@ class Sweep:
             found[cell_id] = (record.deterministic(), history.deterministic())
         return found
 
-    def wait_for(self, condition: Any, timeout: float = 90.0) -> None:
+    def wait_for(self, condition: Any, timeout: float = 200.0) -> None:
         """Until `condition()` holds."""
         end = time.monotonic() + timeout
         while not condition():
@@ -86,6 +86,12 @@ class Sweep:
 
     def checkpoints(self) -> list[Path]:
         return list(self.ledger.folder.glob("work/*/*/checkpoint.pt"))
+
+
+def fault(what: str) -> dict[str, str]:
+    """The environment in which every trial breaks as `tests/faults/inject` describes."""
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent / "inject"), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "ABLATION_FAULT": what}
 
 
 def descendants(process: "subprocess.Popen[str]") -> list[psutil.Process]:

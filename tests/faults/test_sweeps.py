@@ -9,15 +9,7 @@ import pytest
 
 from tests.faults.harness import Sweep, descendants, kill
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
-    code, output = sweep.run()
-    assert code == 0, output
-    return sweep
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_sweep_ends_with_all_records_and_a_report(undisturbed: Sweep) -> None:
