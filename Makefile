@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGE := $(VENV)/.installed
 DEV := $(VENV)/.dev-installed
 
-.PHONY: help install dev quickstart test lint format bench constraints clean
+.PHONY: help install dev quickstart test faults soak lint format bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,8 +21,15 @@ quickstart: $(PACKAGE) ## Run sweeps/quickstart.yaml on the bundled digits, up t
 	@start=$$(date +%s); $(BIN)/ablation run sweeps/quickstart.yaml; status=$$?; \
 	echo "Sweep: $$(($$(date +%s) - start)) s"; exit $$status
 
-test: $(DEV) ## Run the tests
-	$(BIN)/python -m pytest
+test: $(DEV) ## Run the unit tests
+	$(BIN)/python -m pytest -m 'not slow and not soak'
+
+faults: $(DEV) ## Run real sweeps and disturb them
+	$(BIN)/python -m pytest -m slow tests/faults
+
+soak: $(DEV) ## Disturb real sweeps in every way there is, then at random
+	$(BIN)/python -m pytest -m soak tests/faults
+	$(BIN)/python -m tests.faults.soak
 
 lint: $(DEV) ## Check style, format and types
 	$(BIN)/ruff check

@@ -106,11 +106,11 @@ def compare(recipe: Recipe) -> list[tuple[float, float]]:
 def main() -> None:
     """Prints a line per recipe."""
     torch.set_num_threads(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
-    print(f"{torch.get_num_threads()} thread(s) against {WORKERS} workers; min/median/max of {RUNS} runs")  # noqa: T201
+    print(f"{torch.get_num_threads()} thread(s) against {WORKERS} workers; min/median/max of {RUNS} runs")
     for recipe in RECIPES:
         pairs = compare(recipe)
         ours, ratios = [ours for ours, _ in pairs], [ours / theirs for ours, theirs in pairs]
-        print(  # noqa: T201
+        print(
             f"{recipe.title}, {recipe.batch_size} x {recipe.channels} x {recipe.size} x {recipe.size}: "
             f"{min(ours):,.0f}/{median(ours):,.0f}/{max(ours):,.0f} views/s, "
             f"{2e6 * recipe.batch_size / median(ours):,.0f} us a batch, "

@@ -38,14 +38,20 @@ class Sweep:
     sweep: dict[str, Any] = field(default_factory=lambda: json.loads(json.dumps(SWEEP)))
 
     @property
+    def file(self) -> Path:
+        return self.folder / "sweep.yaml"
+
+    def write(self) -> None:
+        self.file.write_text(json.dumps(self.sweep, indent=1))
+
+    @property
     def ledger(self) -> Ledger:
         return Ledger(self.folder / "results" / "sweep")
 
     def start(self, *command: str, **environment: str) -> "subprocess.Popen[str]":
         """`ablation` with these arguments, or `run` on the sweep file, in a process group of its own."""
-        file = self.folder / "sweep.yaml"
-        file.write_text(json.dumps(self.sweep, indent=1))
-        arguments = command or ("run", str(file), "--results", str(self.folder / "results"))
+        self.write()
+        arguments = command or ("run", str(self.file), "--results", str(self.folder / "results"))
         return subprocess.Popen(
             [sys.executable, "-m", "ablation", *arguments],
             stdout=subprocess.PIPE,

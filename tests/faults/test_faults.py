@@ -13,7 +13,7 @@ import pytest
 from ablation.record import Record, Status
 from tests.faults.harness import Sweep, descendants, fault, kill, workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def statuses(records: dict[str, Record]) -> list[str]:
@@ -31,6 +31,7 @@ def same_after_resume(sweep: Sweep, undisturbed: Sweep) -> None:
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
+@pytest.mark.soak
 def test_driver_killed_before_the_first_checkpoint(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -40,6 +41,7 @@ def test_driver_killed_before_the_first_checkpoint(undisturbed: Sweep, tmp_path:
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.soak
 def test_immediate_restart_while_orphans_still_run(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -49,6 +51,7 @@ def test_immediate_restart_while_orphans_still_run(undisturbed: Sweep, tmp_path:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_worker_killed_within_its_retries(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     code, output = sweep.run(**fault(f"kill@100:{tmp_path}/once"))
@@ -57,6 +60,7 @@ def test_worker_killed_within_its_retries(undisturbed: Sweep, tmp_path: Path) ->
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
+@pytest.mark.slow
 def test_worker_killed_beyond_its_retries(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.sweep["resources"] = {"max_retries": 1}
@@ -71,6 +75,7 @@ def test_worker_killed_beyond_its_retries(tmp_path: Path) -> None:
     assert len(list((sweep.ledger.folder / "retried").iterdir())) == 1
 
 
+@pytest.mark.soak
 def test_worker_killed_after_its_commit(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -82,6 +87,7 @@ def test_worker_killed_after_its_commit(undisturbed: Sweep, tmp_path: Path) -> N
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
+@pytest.mark.soak
 def test_two_signals_stop_at_once(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start(**fault(f"sleep@100:{tmp_path}/once"))  # one cell does not answer
@@ -93,6 +99,7 @@ def test_two_signals_stop_at_once(undisturbed: Sweep, tmp_path: Path) -> None:
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.slow
 def test_one_signal_and_a_cell_that_does_not_answer(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start(**fault(f"sleep@100:{tmp_path}/once"))
@@ -103,6 +110,7 @@ def test_one_signal_and_a_cell_that_does_not_answer(undisturbed: Sweep, tmp_path
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet/raylet", "gcs/gcs_server"])
 def test_raylet_or_head_killed(undisturbed: Sweep, tmp_path: Path, name: str) -> None:
     sweep = Sweep(tmp_path)
@@ -115,6 +123,7 @@ def test_raylet_or_head_killed(undisturbed: Sweep, tmp_path: Path, name: str) ->
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.soak
 def test_rays_own_folder_deleted(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -125,6 +134,7 @@ def test_rays_own_folder_deleted(undisturbed: Sweep, tmp_path: Path) -> None:
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_cell_out_of_memory_is_one_record_and_the_rest_finish(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     code, output = sweep.run(**fault(f"oom@50:{tmp_path}/once"))
@@ -132,6 +142,7 @@ def test_a_cell_out_of_memory_is_one_record_and_the_rest_finish(tmp_path: Path) 
     assert statuses(sweep.records()) == ["done"] * 5 + ["oom"]
 
 
+@pytest.mark.slow
 def test_deterministic_errors_are_not_retried_and_pause_the_sweep(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.sweep["grid"]["seed"] = 4
@@ -144,6 +155,7 @@ def test_deterministic_errors_are_not_retried_and_pause_the_sweep(tmp_path: Path
     assert code == 0, output
 
 
+@pytest.mark.soak
 def test_the_folder_moved(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -159,6 +171,7 @@ def test_the_folder_moved(undisturbed: Sweep, tmp_path: Path) -> None:
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
+@pytest.mark.slow
 def test_an_edited_sweep_runs_only_what_is_new(undisturbed: Sweep, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     shutil.copytree(undisturbed.ledger.folder, sweep.ledger.folder)
@@ -178,6 +191,7 @@ def test_an_edited_sweep_runs_only_what_is_new(undisturbed: Sweep, tmp_path: Pat
     assert len(sweep.records()) == 6  # those of the removed loss are kept
 
 
+@pytest.mark.soak
 def test_a_report_at_any_moment(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     process = sweep.start()
@@ -202,6 +216,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_pauses_the_sweep(undisturbed: Sweep, tmp_path: Path, small_disk: Path) -> None:
     sweep = Sweep(tmp_path)
     (tmp_path / "results").symlink_to(small_disk)
@@ -218,6 +233,7 @@ def test_a_disk_that_fills_up_pauses_the_sweep(undisturbed: Sweep, tmp_path: Pat
     assert {cell_id: sweep.records()[cell_id] for cell_id in done} == done
 
 
+@pytest.mark.soak
 def test_a_disk_that_becomes_read_only(undisturbed: Sweep, tmp_path: Path, small_disk: Path) -> None:
     sweep = Sweep(tmp_path)
     (tmp_path / "results").symlink_to(small_disk)
@@ -236,6 +252,7 @@ def test_a_disk_that_becomes_read_only(undisturbed: Sweep, tmp_path: Path, small
     same_after_resume(sweep, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_read_only_results_folder(tmp_path: Path, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     sweep = Sweep(tmp_path)
@@ -246,6 +263,7 @@ def test_a_read_only_results_folder(tmp_path: Path, small_disk: Path) -> None:
     assert not list(small_disk.iterdir())
 
 
+@pytest.mark.soak
 def test_nan_is_one_record_with_its_step(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.sweep["grid"] |= {"loss": ["infonce"], "seed": 1, "learning_rate.base": [1e6]}
