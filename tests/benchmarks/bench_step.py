@@ -23,7 +23,7 @@ from ablation.pretrain.random import stream
 
 RUNS = 7
 IMAGES_A_RUN = 1024
-CASES = (("resnet8", {"width": 16}, 28, 1), ("resnet18", {}, 32, 3))
+CASES: tuple[tuple[str, dict[str, int], int, int], ...] = (("resnet8", {"width": 16}, 28, 1), ("resnet18", {}, 32, 3))
 
 
 def training(encoder: Component, size: int, channels: int, batch_size: int) -> Training:
@@ -57,7 +57,7 @@ def bare(work: Training) -> Callable[[], None]:
         z: Tensor = F.normalize(work.head(work.encoder(views)), dim=1)
         logits = (z @ z.T / 0.1).fill_diagonal_(float("-inf"))
         work.optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(logits, positives).backward()
+        F.cross_entropy(logits, positives).backward()  # type: ignore[no-untyped-call]
         work.optimizer.step()
 
     return step
