@@ -1,0 +1,34 @@
+"""Folders for what is made of datasets: one cache, and a way to put something into it that is there as a whole."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ablation.errors import UserError
+
+
+def cache_folder() -> Path:
+    """Where dataset files go when no other folder is named or can be written."""
+    return Path.home() / ".cache" / "ablation"
+
+
+@contextmanager
+def staging(roots: Iterable[Path]) -> Iterator[Path]:
+    """A temporary folder in the first of `roots` that can be written: what is done in it is renamed out of it.
+
+    Raises:
+        UserError: none of them can be written.
+    """
+    failures = []
+    for root in roots:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            folder = tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-")
+        except OSError as error:
+            failures.append(f"{root} ({error.strerror})")
+        else:
+            with folder as stage:
+                yield Path(stage)
+            return
+    raise UserError(f"Dataset files can't be unpacked; no folder can be written: {', '.join(failures)}.")
