@@ -125,7 +125,8 @@ def decode(content: bytes, size: int) -> Decoded:
     except UnidentifiedImageError as error:
         raise BadImageError("no image of a known format") from error
     except Exception as error:  # a decoder meets hostile bytes: whatever it raises, the file is bad
-        raise BadImageError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise BadImageError(shown_name(reason[0])) from error
 
 
 def _refuse_bomb(image: Image.Image) -> None:
@@ -143,7 +144,7 @@ def _pixels(image: Image.Image, size: int) -> Decoded:
         done.add("enlarged")
     left, top = (square.width - side) / 2, (square.height - side) / 2
     square = square.resize((size, size), Resampling.BILINEAR, box=(left, top, left + side, top + side))
-    if turn := _UPRIGHT.get(_orientation(image)):
+    if (turn := _UPRIGHT.get(_orientation(image))) is not None:
         done.add("turned by EXIF")
         square = square.transpose(turn)
     if square.mode == "RGBA":
