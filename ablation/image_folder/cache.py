@@ -3,6 +3,7 @@
 A decoded folder appears whole, by a rename, or not at all, so that several processes may make the same one at once.
 """
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +59,7 @@ def decoded(scan: Scan, digests: Mapping[str, str], fingerprint: str, image_size
     """
     from ablation.image_folder.decode import decode_all  # noqa: PLC0415 - a plan from the cache needs no Pillow
 
+    logging.getLogger(__name__).warning("%s: decoding %s images, once", scan.folder, f"{len(scan.files):,}")
     with staging(_places(root)) as stage:
         made = stage / "made"
         try:
