@@ -64,6 +64,11 @@ def test_the_end_of_a_name_is_part_of_it(names: list[str]) -> None:
     assert fingerprint({one: "00" * 32, other: "11" * 32}) != fingerprint({one: "11" * 32, other: "00" * 32})
 
 
+def test_a_name_cannot_pass_for_two_files() -> None:
+    forged = os.fsdecode(b"a" + bytes(range(32)) + b"b")
+    assert fingerprint({"a": bytes(range(32)).hex(), "b": "11" * 32}) != fingerprint({forged: "11" * 32})
+
+
 @pytest.fixture
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose files count as old enough for the index."""

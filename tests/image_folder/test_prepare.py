@@ -100,6 +100,10 @@ def test_the_least_numbers_of_images_always_give_a_stratified_split(counts: list
         assert set(labels) == set(range(len(counts)))
 
 
+def test_a_hold_out_has_room_for_every_class() -> None:
+    assert [catalog.held_out(*of) for of in ((20, 2), (4999, 10), (5000, 10), (5000, 1000))] == [4, 1000, 500, 1000]
+
+
 def test_moving_a_folder_changes_nothing_and_touching_an_image_does(tmp_path: Path) -> None:
     first = ready(divided(tmp_path / "folder"))
     moved = tmp_path / "else" / "where"
@@ -171,6 +175,16 @@ def test_odd_images_are_decoded_and_counted(tmp_path: Path) -> None:
     assert found.notes == (
         "images converted: 1 16-bit, 1 CMYK, 1 animated (first frame), 1 enlarged, 1 grey, 2 palette, 1 turned by EXIF",
     )
+
+
+def test_names_that_are_no_text_are_names_all_the_same(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    folder = divided(tmp_path / "folder", ("cat", name))
+    put(folder / "train" / name / f"{name}.png", b"")
+    found = ready(folder, on_bad_image="skip")
+    assert cache.find(found.dataset, tmp_path / "root")[0].classes == [r"'caf\udce9'", "cat"]
+    assert found.notes[0].endswith(r"decoded: 'train/caf\udce9/caf\udce9.png' (an empty file)")
+    assert ready(folder, on_bad_image="skip") == found
 
 
 def test_what_looks_like_a_mistake_is_noted(tmp_path: Path) -> None:
@@ -287,6 +301,15 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, damage: str) -> None:
     assert ready(tmp_path / "folder") == first
     np.testing.assert_array_equal(pixels(first.dataset, tmp_path / "root"), before)
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["image_folders"]
+
+
+def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    old, young = (tmp_path / "root" / f".unpacking-{name}" for name in ("old", "young"))
+    for left in (old, young):
+        put(left / "made" / "pixels", b"half")
+    os.utime(old, (0, 0))
+    ready(divided(tmp_path / "folder"))
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_changed_pixels_are_found_when_they_are_loaded(tmp_path: Path) -> None:
