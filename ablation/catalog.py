@@ -5,7 +5,8 @@ parameter added later renames no old cell. To change what users get, change the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 Scalar = bool | int | float | str
 
@@ -19,6 +20,7 @@ class Parameter:
     maximum: float | None = None
     above: bool = False  # the minimum itself is excluded
     below: bool = False  # the maximum itself is excluded
+    choices: tuple[str, ...] = ()  # of a text; any where there are none
 
     def check(self, value: object) -> str | None:
         """What is wrong with `value`, as the end of a sentence; None where nothing is."""
@@ -27,6 +29,8 @@ class Parameter:
             return f"should be {_KIND_NAMES[kind]}"
         if isinstance(value, (int, float)) and not self._inside(value):
             return f"should be {self.range_text()}"
+        if self.choices and value not in self.choices:
+            return f"should be {' or '.join(self.choices)}"
         return None
 
     def _inside(self, value: float) -> bool:
@@ -97,13 +101,18 @@ class Dataset:
 
     @property
     def validation_images(self) -> int:
-        """Images held out for selection: 20 % of a training part below 5,000 images, else 10 %."""
-        return round(self.images * (0.2 if self.images < 5000 else 0.1))
+        """Images of the training part that are held out for selection."""
+        return held_out(self.images, self.classes)
 
     @property
     def pretraining_images(self) -> int:
         """Images that pretraining draws its batches from."""
         return self.images - self.validation_images
+
+
+def held_out(images: int, classes: int) -> int:
+    """The size of a hold-out: 20 % below 5,000 images, else 10 %, and at least one image for each class."""
+    return max(round(images * (0.2 if images < 5000 else 0.1)), classes)
 
 
 LOSSES: Mapping[str, Loss] = {
@@ -158,6 +167,8 @@ ENCODERS: Mapping[str, Encoder] = {
     "resnet50": Encoder("torchvision's ResNet-50", features=2048, weights=23_508_000),
 }
 
+IMAGE_FOLDER = "image_folder"  # a user's own images; see `dataset` and `ablation.image_folder`
+
 DATASETS: Mapping[str, Dataset] = {
     "digits": Dataset(
         "Digits (8 x 8)", 10, 1, 8, 1437, 360, (0.3053,), (0.3760,),
@@ -177,6 +188,14 @@ DATASETS: Mapping[str, Dataset] = {
         "CIFAR-100", 100, 3, 32, 50_000, 10_000, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762),
         "torchvision.datasets.CIFAR100",
     ),
+    IMAGE_FOLDER: Dataset(
+        "Image folder", 0, 3, 0, 0, 0, (), (), "a folder of images, a subfolder a class",
+        parameters={
+            "path": Parameter(""),
+            "image_size": Parameter(32, minimum=4, maximum=1024),
+            "on_bad_image": Parameter("fail", choices=("fail", "skip")),
+        },
+    ),
 }  # fmt: skip
 
 COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer]] = {
@@ -185,6 +204,30 @@ COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer]] = {
     "encoder": ENCODERS,
     "optimizer": OPTIMIZERS,
 }  # kind of component -> those that a sweep can name
+
+
+class Named(Protocol):
+    """A component, as a cell holds it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalog."""
+
+    @property
+    def parameters(self) -> Mapping[str, Scalar]:
+        """Its parameters."""
+
+
+def dataset(component: Named) -> Dataset:
+    """What is known of a cell's dataset; of an image folder that is what its parameters say.
+
+    An image folder's mean and deviation are empty: they are computed when its pixels are loaded.
+    """
+    known, found = DATASETS[component.name], component.parameters
+    if component.name != IMAGE_FOLDER:
+        return known
+    counts: dict[str, Any] = {key: found[key] for key in ("classes", "image_size", "images", "test_images")}
+    return replace(known, title=f"image folder {str(found['fingerprint'])[:8]}", **counts)
 
 
 def small_stem(encoder: str, image_size: int) -> bool:

@@ -112,7 +112,7 @@ class Cell(Frozen):
         if self.pretraining is None:
             return 0.0
         images = self.pretraining.steps * (self.pretraining.batch_size + 4)
-        pixels = catalog.DATASETS[self.dataset.name].image_size ** 2
+        pixels = catalog.dataset(self.dataset).image_size ** 2
         return float(images * pixels * catalog.ENCODERS[self.encoder.name].weights)
 
 

@@ -120,7 +120,7 @@ def _planned(point: Point, axes: Mapping[str, None]) -> PlannedCell:
         cell=cell,
         settings={axis: recipe.text(point, axis) for axis in axes},
         samples=samples,
-        epochs=samples / catalog.DATASETS[cell.dataset.name].pretraining_images,
+        epochs=samples / catalog.dataset(cell.dataset).pretraining_images,
         rate=recipe.rate_text(point),
     )
 

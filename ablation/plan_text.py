@@ -84,7 +84,7 @@ def _rows(cells: Iterable[PlannedCell]) -> list[Row]:
         run = planned.cell.pretraining
         assert run is not None
         key = (
-            planned.cell.dataset.name, run.batch_size, run.steps, planned.samples, planned.epochs,
+            str(planned.settings["dataset"]), run.batch_size, run.steps, planned.samples, planned.epochs,
             run.learning_rate.warmup_steps, planned.rate, run.learning_rate.peak,
         )  # fmt: skip
         counts[key] = counts.get(key, 0) + 1
@@ -114,7 +114,8 @@ def describe(plan: Plan) -> str:
     lines += _wrapped(f"{len(plan.cells):,} cells ({product}) and {_plural(summary.baselines, 'random-init baseline')}")
     lines += _wrapped(f"seeds: {_seeds_text(summary.seeds)}")
     lines += _wrapped(_power_text(summary.smallest_effect))
-    lines += [f"encoder: {text}" for text in _encoders(plan)]
+    lines += [line for text in _datasets(plan) for line in _wrapped(f"data: {text}")]
+    lines += [line for text in _encoders(plan) for line in _wrapped(f"encoder: {text}")]
     lines += _wrapped(
         f"disk: {_size(summary.kept_bytes)} for records and encoders, "
         f"and up to {_size(summary.checkpoint_bytes)} of checkpoints for each running cell"
@@ -140,11 +141,18 @@ def _power_text(effect: float | None) -> str:
     return f"resolves: effects of {effect:.1f} sd of the paired difference (paired t-test, 5 % two-sided, 80 % power)"
 
 
+def _datasets(plan: Plan) -> Iterator[str]:
+    for name, component in {p.settings["dataset"]: p.cell.dataset for p in plan.cells}.items():
+        found = catalog.dataset(component)
+        parts = f"{found.pretraining_images:,} + {found.validation_images:,} + {found.test_images:,}"
+        size = f"{found.image_size} x {found.image_size} x {found.channels}"
+        yield f"{name}: {found.classes} classes, {parts} images (pretraining, validation, test) of {size}"
+
+
 def _encoders(plan: Plan) -> Iterator[str]:
-    pairs = dict.fromkeys((p.cell.encoder.name, p.cell.dataset.name) for p in plan.cells)
-    for encoder, dataset in pairs:
-        stem = catalog.stem(encoder, catalog.DATASETS[dataset].image_size)
-        yield f"{encoder} on {dataset} begins with a {stem}"
+    pairs = {(p.cell.encoder.name, p.settings["dataset"]): p.cell.dataset for p in plan.cells}
+    for (encoder, name), dataset in pairs.items():
+        yield f"{encoder} on {name} begins with a {catalog.stem(encoder, catalog.dataset(dataset).image_size)}"
 
 
 def _training_rows(rows: Sequence[Row]) -> Iterator[list[str]]:

@@ -144,6 +144,8 @@ class Setting(NamedTuple):
 
 Point = Mapping[str, Setting]  # leaf -> setting
 
+FOUND = "found dataset"  # a leaf that no file can give: the component that an image folder comes to
+
 DEFAULTS: Point = {
     "optimizer.name": Setting("sgd", ()),
     **{leaf: Setting(info.default, ()) for leaf, info in LEAVES.items() if not info.is_required()},
@@ -157,6 +159,9 @@ def read(document: Document, key: str, value: Any, path: KeyPath) -> Point:
     """The leaves under `key`, a member of `KEYS`; what is wrong with them is reported and stands as `BAD`."""
     if key in catalog.COMPONENTS:
         if isinstance(value, str):
+            name, colon, folder = value.partition(":")
+            if key == "dataset" and name == catalog.IMAGE_FOLDER and colon:
+                return {"dataset.name": Setting(name, path), "dataset.path": Setting(folder, path)}
             return read(document, f"{key}.name", value, path)
         return _mapping(document, key, value, path, ("name", *_PARAMETERS[key], "label"))
     if key in BLOCKS:
@@ -322,19 +327,28 @@ def _check_budget(document: Document, point: Point, home: KeyPath) -> None:
     if len(given) > 1 and readable:
         units = " and ".join(leaf.removeprefix("budget.") for leaf in given)
         document.report(point[given[1]].path, f"should be one of samples, epochs or steps, not {units}", "budget")
-    dataset, batch = _value(point, "dataset.name"), _value(point, "batch_size")
+    dataset, batch = _dataset(point), _value(point, "batch_size")
     if dataset is None or batch is None:
         return
-    images = catalog.DATASETS[dataset].pretraining_images
+    images = dataset.pretraining_images
     if batch > images:
+        name = text(point, "dataset") if FOUND in point else _value(point, "dataset.name")
         path = point["batch_size"].path
-        document.report(path, f"{batch} is larger than {dataset}, which has {images} images for pretraining")
+        document.report(path, f"{batch} is larger than {name}, which has {images} images for pretraining")
     elif len(given) == 1 and readable and (warmup := _value(point, "learning_rate.warmup")):
         steps = count_steps(point, batch, images)
         warmup_steps = count_warmup(warmup, steps, batch, images)
         if warmup_steps >= steps:
             path = point["learning_rate.warmup"].path
             document.report(path, f"{warmup_steps} steps of warm-up leave none of {steps} at batch size {batch}")
+
+
+def _dataset(point: Point) -> catalog.Dataset | None:
+    """What is known of the point's dataset; None where that can't be read."""
+    if FOUND in point:
+        return catalog.dataset(point[FOUND].value)
+    name = _value(point, "dataset.name")
+    return None if name is None or name == catalog.IMAGE_FOLDER else catalog.DATASETS[name]
 
 
 def _value(point: Point, leaf: str) -> Any:
@@ -381,11 +395,12 @@ def resolve(point: Point) -> Cell:
     """The cell that a whole, checked recipe describes."""
     leaf = {key: setting.value for key, setting in point.items()}
     batch_size = leaf["batch_size"]
-    images = catalog.DATASETS[leaf["dataset.name"]].pretraining_images
+    dataset = leaf[FOUND] if FOUND in point else component(point, "dataset")
+    images = catalog.dataset(dataset).pretraining_images
     steps = count_steps(point, batch_size, images)
     rate = {key: leaf[f"learning_rate.{key}"] for key in BLOCKS["learning_rate"]}
     return Cell(
-        dataset=component(point, "dataset"),
+        dataset=dataset,
         encoder=component(point, "encoder"),
         seed=leaf["seed"],
         pretraining=Pretraining(
@@ -421,7 +436,7 @@ def value_at(point: Point, leaf: str) -> Any:
 
 
 def component(point: Point, kind: str) -> Component:
-    """The component of a kind, with all its parameters."""
+    """The component of a kind as the sweep asks for it, with all its parameters."""
     prefix = f"{kind}."
     given = {leaf.removeprefix(prefix): s.value for leaf, s in point.items() if leaf.startswith(prefix)}
     return _component(kind, given["name"], tuple((k, v) for k, v in given.items() if k not in ("name", "label")))

@@ -24,9 +24,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 
-from ablation import catalog, located, recipe
+from ablation import catalog, located, places, recipe
+from ablation.catalog import Scalar
 from ablation.cell import Frozen
 from ablation.errors import UserError
+from ablation.image_folder.prepare import Prepared, prepare
 from ablation.located import BAD, Document, KeyPath, Problem, nearest, shown, suggestion
 from ablation.recipe import DEFAULTS, KEYS, Point, Setting, covers
 
@@ -95,7 +97,7 @@ class Resources(Frozen):
 
     def root(self) -> Path:
         """Where dataset files lie: data_root, else $ABLATION_DATA, else ~/.cache/ablation."""
-        return Path(self.data_root or os.environ.get("ABLATION_DATA") or "~/.cache/ablation").expanduser()
+        return Path(self.data_root or os.environ.get("ABLATION_DATA") or places.cache_folder()).expanduser()
 
 
 class ReportOptions(Frozen):
@@ -184,7 +186,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Sweep:
         raise SweepErrors(document.problems)
     edits = _override(document, overrides)
     layout = _read_layout(document)
-    axes, points, warnings = _expand(document)
+    axes, points, warnings = _expand(document, layout.resources.root() if layout else None)
     _check_report(document, points)
     if document.problems or layout is None:
         raise SweepErrors(document.problems)
@@ -305,8 +307,11 @@ def _assign(data: MutableMapping[Any, Any], path: KeyPath, value: Any) -> None:
 _Axes = Mapping[str, Sequence[Point]]  # key -> the leaves that each of its values gives
 
 
-def _expand(document: Document) -> tuple[tuple[str, ...], list[Point], list[str]]:
-    """The axes, the recipes of all cells, and what is worth a warning; problems are reported."""
+def _expand(document: Document, root: Path | None) -> tuple[tuple[str, ...], list[Point], list[str]]:
+    """The axes, the recipes of all cells, and what is worth a warning; problems are reported.
+
+    `root` is where dataset files lie; None where the file does not say so readably: then no image folder is opened.
+    """
     sections = {key: document.data.get(key, {}) for key in ("grid", "base")}
     base, misspelt_base = _read_base(document, sections["base"])
     grid, misspelt = _read_axes(document, sections["grid"], ("grid",))
@@ -329,6 +334,9 @@ def _expand(document: Document) -> tuple[tuple[str, ...], list[Point], list[str]
             added = _product({**DEFAULTS, **kept, **misspelt_here}, axes)
             points += added
             homes += [path] * len(added)
+        if root is not None:
+            points, notes = _with_folders(document, points, root)
+            warnings += notes
         for point, home in zip(points, homes, strict=True):
             recipe.check(document, point, home)
         _check_labels(document, points)
@@ -440,6 +448,37 @@ def _check_overlap(document: Document, base: Point, grid: _Axes) -> None:
 def _shown_axis(name: str, names: Iterable[str]) -> str:
     """The axis that shows `name`: an axis or standard axis that holds it, or itself."""
     return min((axis for axis in (*names, *STANDARD_AXES) if covers(axis, name)), key=len)
+
+
+# Image folders.
+
+
+def _with_folders(document: Document, points: Iterable[Point], root: Path) -> tuple[list[Point], list[str]]:
+    """The points, those of image folders with what these came to, and what is worth a warning of the folders."""
+    found: dict[tuple[Scalar, ...], Prepared | None] = {}
+    whole: list[Point] = []
+    notes: list[str] = []
+    for point in points:
+        if recipe.value_at(point, "dataset.name") != catalog.IMAGE_FOLDER or not recipe.readable(point, "dataset"):
+            whole.append(point)
+            continue
+        named = point.get("dataset.path", point["dataset.name"])
+        asked = recipe.component(point, "dataset").parameters
+        key = tuple(asked.values())
+        if key not in found:
+            found[key] = prepared = _prepared(document, asked, root, named.path)
+            notes += [f"{recipe.text(point, 'dataset')}: {note}" for note in (prepared.notes if prepared else ())]
+        prepared = found[key]
+        whole.append({**point, recipe.FOUND: Setting(prepared.dataset, named.path)} if prepared else point)
+    return whole, notes
+
+
+def _prepared(document: Document, asked: Mapping[str, Any], root: Path, path: KeyPath) -> Prepared | None:
+    try:
+        return prepare(root=root, **asked)
+    except UserError as error:
+        document.report(path, str(error))
+        return None
 
 
 # Exclusion.

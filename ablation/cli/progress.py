@@ -26,8 +26,9 @@ def names(plan: Plan) -> dict[str, str]:
         shown[planned.cell.id] = " ".join(
             str(value) if key in {"loss", "dataset"} else f"{key}={value}" for key, value in settings.items()
         )
-    for cell in plan.baselines():
-        shown[cell.id] = f"random-init {cell.encoder.name} {cell.dataset.name} seed={cell.seed}"
+    for planned in plan.cells:
+        bare = planned.cell.baseline()
+        shown[bare.id] = f"random-init {bare.encoder.name} {planned.settings['dataset']} seed={bare.seed}"
     return shown
 
 

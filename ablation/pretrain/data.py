@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ablation import catalog
 from ablation.cell import Component
+from ablation.image_folder import cache
 from ablation.pretrain.dataset_files import Labels, Parts, Pixels, read_files
 
 
@@ -45,15 +46,21 @@ def load(dataset: Component, root: Path, *, download: bool) -> Images:
     """The dataset with its fixed, stratified splits: the same arrays in every process.
 
     Args:
-        dataset: which of the catalog's datasets.
-        root: the folder of dataset files; `digits` needs none.
+        dataset: one of the catalog's datasets, with what its parameters say.
+        root: the folder of dataset files, decoded image folders among them; `digits` needs none.
         download: whether torchvision may download files that are found nowhere.
 
     Raises:
         UserError: files are missing, damaged or another dataset's.
     """
-    spec = catalog.DATASETS[dataset.name]
-    parts = _digits(spec.test_images) if dataset.name == "digits" else read_files(dataset.name, root, download=download)
+    spec = catalog.dataset(dataset)
+    if dataset.name == "digits":
+        parts = _digits(spec.test_images)
+    elif dataset.name == catalog.IMAGE_FOLDER:
+        parts = _folder(dataset, spec, root)
+    else:
+        parts = read_files(dataset.name, root, download=download)
+    mean, std = (spec.mean, spec.std) if spec.mean else _statistics(parts.images)
     train, validation = _hold_out(parts.labels, spec.validation_images)
     images = (parts.images[train], parts.images[validation], parts.test_images)
     labels = (parts.labels[train], parts.labels[validation], parts.test_labels)
@@ -65,8 +72,8 @@ def load(dataset: Component, root: Path, *, download: bool) -> Images:
         test_images=images[2],
         test_labels=labels[2],
         classes=parts.classes,
-        mean=spec.mean,
-        std=spec.std,
+        mean=mean,
+        std=std,
         checksum=_checksum(images, labels),
     )
 
@@ -78,6 +85,28 @@ def _digits(test_images: int) -> Parts:
     labels = bunch.target.astype(np.int64)
     train, test = _hold_out(labels, test_images)
     return Parts(images[train], labels[train], images[test], labels[test], tuple(map(str, bunch.target_names)))
+
+
+def _folder(dataset: Component, spec: catalog.Dataset, root: Path) -> Parts:
+    """A decoded image folder; the test part of an undivided one is held out of it."""
+    contents, file = cache.find(dataset, root)
+    labels = np.array(contents.labels)
+    images = np.memmap(file, np.uint8, "r", shape=(len(labels), spec.channels, spec.image_size, spec.image_size))
+    if contents.test is None:
+        train, test = _hold_out(labels, spec.test_images)
+    else:
+        train, test = (np.flatnonzero(np.array(contents.test) == part) for part in (False, True))
+    take = np.asarray(images)
+    return Parts(take[train], labels[train], take[test], labels[test], tuple(contents.classes))
+
+
+def _statistics(images: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel, in [0, 1]; a constant channel's deviation is taken for one step of 255."""
+    counts = np.stack([np.bincount(channel.ravel(), minlength=256) for channel in images.swapaxes(0, 1)])
+    values = np.arange(256) / 255
+    mean = counts @ values / counts.sum(1)
+    std = np.sqrt((counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1))
+    return tuple(mean.tolist()), tuple(np.maximum(std, 1 / 255).tolist())
 
 
 def _hold_out(labels: Labels, size: int) -> tuple[Labels, Labels]:

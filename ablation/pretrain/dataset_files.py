@@ -5,10 +5,8 @@ several processes may do it at once.
 """
 
 import math
-import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
@@ -23,6 +21,7 @@ from torchvision.datasets.utils import calculate_md5, extract_archive
 
 from ablation import catalog
 from ablation.errors import UserError
+from ablation.places import cache_folder, staging
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -41,11 +40,6 @@ class Parts:
     test_images: Pixels
     test_labels: Labels
     classes: tuple[str, ...]
-
-
-def cache_folder() -> Path:
-    """Where dataset files go when no other folder is named or can be written."""
-    return Path.home() / ".cache" / "ablation"
 
 
 # Datasets in files: how torchvision lays them out
@@ -164,7 +158,7 @@ def _unpack(source: _Source, place: Path, stage: Path) -> None:
 
 def _install(source: _Source, spec: catalog.Dataset, roots: Iterable[Path], fill: Callable[[Path], object]) -> Parts:
     """Lets `fill` put files into a temporary root, reads them there, and moves them to the first writable root."""
-    with _staging(roots) as stage:
+    with staging(roots) as stage:
         fill(stage)
         parts = _read(source, spec, stage)
         target = stage.parent / source.folder
@@ -172,23 +166,6 @@ def _install(source: _Source, spec: catalog.Dataset, roots: Iterable[Path], fill
         for name in source.files:
             (stage / source.folder / name).replace(target / name)
     return parts
-
-
-@contextmanager
-def _staging(roots: Iterable[Path]) -> Iterator[Path]:
-    """A temporary folder in the first of `roots` that can be written."""
-    failures = []
-    for root in roots:
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            folder = tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-")
-        except OSError as error:
-            failures.append(f"{root} ({error.strerror})")
-        else:
-            with folder as stage:
-                yield Path(stage)
-            return
-    raise UserError(f"Dataset files can't be unpacked; no folder can be written: {', '.join(failures)}.")
 
 
 def _read(source: _Source, spec: catalog.Dataset, base: Path) -> Parts:

@@ -152,7 +152,7 @@ def _further_axes(plan: Plan) -> tuple[str, ...]:
 
 
 def _panel(cell: Cell, settings: Mapping[str, Scalar], axes: Iterable[str]) -> Panel:
-    dataset = catalog.DATASETS[cell.dataset.name]
+    dataset = catalog.dataset(cell.dataset)
     label = str(settings["dataset"])
     return Panel(
         dataset=label,
