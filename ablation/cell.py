@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from ablation import catalog
 from ablation.catalog import Scalar
 
 ID_LENGTH = 16  # hex digits of SHA-256: 64 bits keep a million cells apart
+UNKNOWN_NAME = "unknown_name"  # the type of pydantic's error on a component that the catalog lacks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -89,6 +91,16 @@ class Cell(Frozen):
     seed: int = Field(ge=0)
     pretraining: Pretraining | None
     evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for kind, group in catalog.COMPONENTS.items():
+            component = getattr(self, kind, None) or getattr(self.pretraining, kind, None)
+            if component is not None and component.name not in group:
+                raise PydanticCustomError(
+                    UNKNOWN_NAME, "this version knows no {kind} {name}", {"kind": kind, "name": component.name}
+                )
+        return self
 
     @cached_property
     def pretraining_key(self) -> str:
