@@ -94,9 +94,11 @@ class Cell(Frozen):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        for kind, group in catalog.COMPONENTS.items():
-            component = getattr(self, kind, None) or getattr(self.pretraining, kind, None)
-            if component is not None and component.name not in group:
+        named = {"dataset": self.dataset, "encoder": self.encoder}
+        if self.pretraining:
+            named.update(loss=self.pretraining.loss, optimizer=self.pretraining.optimizer)
+        for kind, component in named.items():
+            if component.name not in catalog.COMPONENTS[kind]:
                 raise PydanticCustomError(
                     UNKNOWN_NAME, "this version knows no {kind} {name}", {"kind": kind, "name": component.name}
                 )

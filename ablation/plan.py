@@ -52,7 +52,10 @@ class Plan(Frozen):
 
     def baselines(self) -> list[Cell]:
         """The distinct random-init cells that belong to the planned ones, in order."""
-        return list({cell.id: cell for cell in (planned.cell.baseline() for planned in self.cells)}.values())
+        alike: dict[str, Cell] = {}
+        for planned in self.cells:
+            alike.setdefault(planned.cell.model_dump_json(exclude={"pretraining"}), planned.cell)
+        return [cell.baseline() for cell in alike.values()]
 
     def save(self, path: Path) -> None:
         """Writes the plan as JSON, durably."""
