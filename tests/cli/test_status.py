@@ -73,7 +73,12 @@ def test_explain_names_the_fields_that_make_a_cell_new(ablation: Command, folder
     edited = folder.edit("[8, 16]", "[8, 32]")
     out = ablation("status", folder.path, "--sweep", edited, "--explain", 4).out.splitlines()
     changes = [line.split(":")[0].strip() for line in out[2:]]
-    assert changes == ["batch_size", "steps", "learning_rate.peak"]  # what was edited before what follows
+    assert changes == [
+        "batch_size",
+        "steps",
+        "learning_rate.peak",
+        "learning_rate.warmup_steps",
+    ]  # what was edited before what follows
 
 
 def test_explain_an_ended_and_a_begun_cell(ablation: Command, folder: Folder) -> None:
