@@ -34,10 +34,12 @@ ARROWS: dict[str, set[str]] = {
     "pretrain": {"catalog", "cell", "durable", "errors", "losses", "record"},
     "evaluate": {"pretrain"},
     "environment": {"record"},
+    "cleanup": {"durable", "ledger", "pretrain", "record"},
     "trial": {"cell", "durable", "environment", "errors", "evaluate", "ledger", "pretrain", "record"},
     "schedule": {"cell", "errors", "ledger", "plan", "pretrain", "record", "trial"},
     "cli": {
         "cell",
+        "cleanup",
         "durable",
         "errors",
         "explain",

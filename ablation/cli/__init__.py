@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ablation import durable
+from ablation.cli.collect import collect
 from ablation.cli.common import CELL_HELP, SweepFile, SweepFolder, find_cell, open_ledger
 from ablation.cli.logs import logs
 from ablation.cli.status import counted, status
@@ -114,6 +115,7 @@ def resume(
 
 app.command()(status)
 app.command()(logs)
+app.command("gc")(collect)
 
 
 @app.command()

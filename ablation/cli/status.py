@@ -69,10 +69,9 @@ def _explained(wanted: str, ledger: "Ledger", plan: "Plan", records: "Mapping[st
     cell_id = find_cell(wanted, plan, records)
     name = names(plan).get(cell_id, "no longer in the sweep")
     if record := records.get(cell_id):
-        times = "once" if record.attempts == 1 else f"{record.attempts} times"
         yield f"{cell_id} ({name}): would not run; it has a record"
         yield f"  {result(record)}"
-        yield f"  begun {times}; ended {record.finished} on {record.environment.host}"
+        yield f"  begun {_times(record.attempts)}; ended {record.finished} on {record.environment.host}"
         return
     yield f"{cell_id} ({name}): would run; it has no record"
     yield from _reason(next(cell for cell in plan.runs() if cell.id == cell_id), ledger, records)
@@ -81,8 +80,9 @@ def _explained(wanted: str, ledger: "Ledger", plan: "Plan", records: "Mapping[st
 def _reason(cell: "Cell", ledger: "Ledger", records: "Mapping[str, Record]") -> "Iterator[str]":
     from ablation.explain import differences, fields, nearest
 
-    if list(ledger.work(cell.pretraining_key).glob("*/*")):
-        yield "  begun already: it goes on from its newest checkpoint"
+    if begun := list(_begun(cell, ledger)):
+        yield from begun
+        return
     near = nearest(cell, (record.cell for record in records.values()))
     if near is None:
         yield f"  never run, and {'no cell' if cell.pretraining else 'no random-init baseline'} has a record yet"
@@ -92,6 +92,17 @@ def _reason(cell: "Cell", ledger: "Ledger", records: "Mapping[str, Record]") -> 
     yield from (f"    {change}" for change in changes)
     if near.pretraining_key == cell.pretraining_key:
         yield "  only its evaluation would run: the encoder is trained"
+
+
+def _begun(cell: "Cell", ledger: "Ledger") -> "Iterator[str]":
+    if taken_back := len(list(ledger.folder.glob(f"retried/{cell.id}-*.json"))):
+        yield f"  ended {_times(taken_back)}, and was taken back with --retry"
+    if list(ledger.work(cell.pretraining_key).glob("*/*")):
+        yield "  begun already: it goes on from its newest checkpoint"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def counted(states: "Counter[str]") -> str:
