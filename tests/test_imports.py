@@ -37,9 +37,11 @@ ARROWS: dict[str, set[str]] = {
     "cleanup": {"durable", "ledger", "pretrain", "record"},
     "trial": {"cell", "durable", "environment", "errors", "evaluate", "ledger", "pretrain", "record"},
     "schedule": {"cell", "errors", "ledger", "plan", "pretrain", "record", "trial"},
+    "doctor": {"catalog", "durable", "ledger", "plan", "pretrain", "record", "schedule", "trial"},
     "cli": {
         "cell",
         "cleanup",
+        "doctor",
         "durable",
         "errors",
         "explain",
@@ -63,6 +65,7 @@ MAY_IMPORT_HEAVY = {
     "environment": {"torch"},
     "trial": {"torch"},
     "schedule": {"ray", "torch"},
+    "doctor": {"torch", "torchvision"},  # within its checks
     "cli": {"torch"},  # within the commands that train
 }  # nothing else names them, not even within a function
 

@@ -13,6 +13,7 @@ import typer
 from ablation import durable
 from ablation.cli.collect import collect
 from ablation.cli.common import CELL_HELP, SweepFile, SweepFolder, find_cell, open_ledger
+from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
 from ablation.cli.status import counted, status
 from ablation.errors import STORAGE_ERRNOS, UserError
@@ -116,6 +117,7 @@ def resume(
 app.command()(status)
 app.command()(logs)
 app.command("gc")(collect)
+app.command()(doctor)
 
 
 @app.command()
