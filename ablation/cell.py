@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from ablation import catalog
 from ablation.catalog import Scalar
 
 ID_LENGTH = 16  # hex digits of SHA-256: 64 bits keep a million cells apart
+UNKNOWN_NAME = "unknown_name"  # the type of pydantic's error on a component that the catalog lacks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -89,6 +91,18 @@ class Cell(Frozen):
     seed: int = Field(ge=0)
     pretraining: Pretraining | None
     evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        named = {"dataset": self.dataset, "encoder": self.encoder}
+        if self.pretraining:
+            named.update(loss=self.pretraining.loss, optimizer=self.pretraining.optimizer)
+        for kind, component in named.items():
+            if component.name not in catalog.COMPONENTS[kind]:
+                raise PydanticCustomError(
+                    UNKNOWN_NAME, "this version knows no {kind} {name}", {"kind": kind, "name": component.name}
+                )
+        return self
 
     @cached_property
     def pretraining_key(self) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import stat
 from pathlib import Path
 
 _SEAL = b"sha256:"
@@ -11,6 +12,28 @@ _HEADER = len(_SEAL) + 64 + 1
 
 class DamagedError(Exception):
     """A file that is not what was written: truncated, empty, overwritten or foreign."""
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes.
+
+    Raises:
+        OSError: it is missing or can't be read.
+        DamagedError: it is larger, or something else, such as a pipe, which would keep its reader waiting.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise DamagedError(f"is {_kind(found.st_mode)}, not a file")
+    if found.st_size > limit:
+        raise DamagedError(f"is larger than {limit // 1024:,} KiB")
+    with path.open("rb") as file:
+        return file.read(found.st_size)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
 
 
 def write(path: Path, data: bytes) -> None:

@@ -19,6 +19,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from ablation import durable
+
 MAX_BYTES = 256 * 1024
 MAX_NODES = 100_000  # after the expansion of aliases
 MAX_DEPTH = 50
@@ -90,16 +92,15 @@ def read(path: Path) -> Document:
     """The document in a file; an unreadable file gives a document whose data is `BAD` and that says why."""
     document = Document(str(path))
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = durable.read(path, MAX_BYTES)
+    except durable.DamagedError as error:
+        document.add(Problem(str(path), None, "", f"{error}; give the path of a sweep file"))
+        return document
     except OSError as error:
         document.add(Problem(str(path), None, "", f"cannot be read: {error.strerror or error}"))
         return document
     except ValueError as error:  # a NUL in the name
         document.add(Problem(repr(str(path)), None, "", f"cannot be read: {error}"))
-        return document
-    if len(raw) > MAX_BYTES:
-        document.add(Problem(str(path), None, "", f"is larger than {MAX_BYTES // 1024} KiB, so it is no sweep file"))
         return document
     try:
         return parse(raw.decode("utf-8-sig"), str(path))

@@ -17,6 +17,7 @@ from ablation.sweep import STANDARD_AXES, ReportOptions, Resources, Sweep
 __all__ = ["STARVED", "Plan", "PlannedCell", "ReportOptions", "Resources", "build", "read"]
 
 SCHEMA_VERSION = 1
+MAX_BYTES = 2**30  # of a saved plan; 100,000 cells take a ninth of it
 STARVED = 500  # updates below which a batch size is judged by its number of updates
 
 
@@ -51,7 +52,10 @@ class Plan(Frozen):
 
     def baselines(self) -> list[Cell]:
         """The distinct random-init cells that belong to the planned ones, in order."""
-        return list({cell.id: cell for cell in (planned.cell.baseline() for planned in self.cells)}.values())
+        alike: dict[str, Cell] = {}
+        for planned in self.cells:
+            alike.setdefault(planned.cell.model_dump_json(exclude={"pretraining"}), planned.cell)
+        return [cell.baseline() for cell in alike.values()]
 
     def save(self, path: Path) -> None:
         """Writes the plan as JSON, durably."""
@@ -65,7 +69,9 @@ class Plan(Frozen):
             UserError: there is no plan, or none that this version reads.
         """
         try:
-            plan = cls.model_validate_json(path.read_bytes())
+            plan = cls.model_validate_json(durable.read(path, MAX_BYTES))
+        except durable.DamagedError as error:
+            raise UserError(f"{path}: {error}; plan the sweep again") from error
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         except ValidationError as error:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ablation.cell import Cell, Frozen
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 Accuracy = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # fits wherever a table or a file may take it
 
 
 class Status(StrEnum):
@@ -28,15 +29,15 @@ class Failure(Frozen):
 
     kind: str  # the exception's class, such as FloatingPointError
     message: str
-    step: int | None  # the last completed update; None before the first
+    step: Count | None  # the last completed update; None before the first
     traceback: str = ""
 
 
 class TracePoint(Frozen):
     """One logged update. `loss` and `p_pos` are means over the batch's 2B anchors, before the update."""
 
-    step: int  # updates done, this one included
-    samples: int  # images seen, this batch included
+    step: Count  # updates done, this one included
+    samples: Count  # images seen, this batch included
     loss: float
     learning_rate: float
     p_pos: float  # probability of the positive among all 2B - 1 candidates
@@ -46,8 +47,8 @@ class TracePoint(Frozen):
 class CurvePoint(Frozen):
     """Accuracy along the training, on the validation split."""
 
-    step: int
-    samples: int
+    step: Count
+    samples: Count
     knn_top1: Accuracy
 
 
@@ -70,9 +71,9 @@ class Outcome(Frozen):
 
     metrics: dict[str, Accuracy]  # linear_top1, linear_top5, knn_top1 on the test split, in [0, 1]
     selection: dict[str, float]  # the validation split's choice (l2, l2_at_edge) and score (validation_top1)
-    samples: int  # images seen in pretraining
-    steps: int  # updates done
-    features: int  # width of the evaluated features h
+    samples: Count  # images seen in pretraining
+    steps: Count  # updates done
+    features: Count  # width of the evaluated features h
     weights_hash: str  # SHA-256 of the encoder's parameters and buffers
     first_batch_hash: str | None  # SHA-256 of the first batch's views; None for the random-init baseline
     history_hash: str  # SHA-256 of the history's deterministic part
@@ -90,7 +91,7 @@ class Environment(Frozen):
     host: str
     platform: str
     processor: str
-    threads: int  # of torch, in the trial
+    threads: Count  # of torch, in the trial
     device: str  # cpu, cuda, ...
     device_name: str
 
@@ -98,7 +99,7 @@ class Environment(Frozen):
 class Record(Frozen):
     """One cell's outcome, as it lies in the ledger."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Literal[1] = SCHEMA_VERSION
     id: str
     pretraining_key: str
     status: Status
@@ -107,8 +108,8 @@ class Record(Frozen):
     failure: Failure | None
     data_checksum: str | None  # SHA-256 of images and labels; None where the data could not be loaded
     timings: Mapping[str, float]  # seconds: pretraining, evaluation, total; over all attempts
-    peak_memory_bytes: int | None  # of the device, or of the process on a CPU
-    attempts: int = Field(ge=1)
+    peak_memory_bytes: Count | None  # of the device, or of the process on a CPU
+    attempts: Count = Field(ge=1)
     finished: str  # UTC, ISO 8601
     environment: Environment
 

@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "durable": set(),
     "places": {"errors"},
-    "located": set(),
+    "located": {"durable"},
     "cell": {"catalog"},
     "recipe": {"catalog", "cell", "located"},
     "image_folder": {"catalog", "cell", "durable", "errors", "places"},
@@ -29,18 +29,24 @@ ARROWS: dict[str, set[str]] = {
     "plan": {"catalog", "cell", "durable", "errors", "recipe", "sweep"},
     "plan_text": {"catalog", "cell", "plan"},
     "record": {"cell"},
-    "ledger": {"durable", "errors", "record"},
+    "explain": {"cell", "recipe"},
+    "ledger": {"cell", "durable", "errors", "record"},
     "report": {"catalog", "cell", "durable", "errors", "plan", "record"},
     "losses": {"cell"},
     "pretrain": {"catalog", "cell", "durable", "errors", "image_folder", "losses", "places", "record"},
     "evaluate": {"pretrain"},
     "environment": {"record"},
+    "cleanup": {"durable", "ledger", "pretrain", "record"},
     "trial": {"cell", "durable", "environment", "errors", "evaluate", "ledger", "pretrain", "record"},
     "schedule": {"cell", "errors", "ledger", "plan", "pretrain", "record", "trial"},
+    "doctor": {"catalog", "durable", "ledger", "plan", "pretrain", "record", "schedule", "trial"},
     "cli": {
         "cell",
+        "cleanup",
+        "doctor",
         "durable",
         "errors",
+        "explain",
         "ledger",
         "plan",
         "plan_text",
@@ -61,6 +67,7 @@ MAY_IMPORT_HEAVY = {
     "environment": {"torch"},
     "trial": {"torch"},
     "schedule": {"ray", "torch"},
+    "doctor": {"torch", "torchvision"},  # within its checks
     "cli": {"torch"},  # within the commands that train
 }  # nothing else names them, not even within a function
 

@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, line: 
 
 
 def test_a_folder_and_an_impossible_name_cannot_be_read(tmp_path: Path) -> None:
-    assert "Is a directory" in str(located.read(tmp_path).problems[0])
+    assert "is a folder, not a file" in str(located.read(tmp_path).problems[0])
     assert "cannot be read" in str(located.read(Path("a\0b")).problems[0])
 
 

@@ -1,5 +1,6 @@
 """The command line. Commands are thin and import what they need when they run, so that `--help` answers at once."""
 
+import gc
 import sys
 import tempfile
 import time
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ablation import durable
+from ablation.cli.collect import collect
+from ablation.cli.common import CELL_HELP, SweepFile, SweepFolder, find_cell, open_ledger
+from ablation.cli.doctor import doctor
+from ablation.cli.logs import logs
+from ablation.cli.status import counted, status
 from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
 
 if TYPE_CHECKING:
-    from ablation.cell import Cell
     from ablation.ledger import Ledger
-    from ablation.plan import Plan
 
 app = typer.Typer(
     name="ablation",
@@ -27,8 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-SweepFile = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file.")]
-SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's folder, such as results/NAME.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
@@ -41,6 +43,7 @@ MaxConcurrent = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run
 
 def main() -> None:
     """The entry point: a user's mistake is one clear message and exit code 2, never a traceback."""
+    gc.set_threshold(50_000, 100, 100)  # plans and records are many small objects, with nothing to collect in them
     try:
         app()
     except UserError as error:
@@ -103,44 +106,29 @@ def resume(
     folder: SweepFolder, retry: Retry = None, address: Address = None, max_concurrent: MaxConcurrent = None
 ) -> None:
     """Go on with the sweep in DIR, from the copy of the sweep file that lies there."""
-    ledger = _ledger(folder)
+    ledger = open_ledger(folder)
     ledger.create()
     with ledger.locked():
         sys.exit(_execute(ledger, retry, address, max_concurrent))
 
 
-@app.command()
-def status(folder: SweepFolder) -> None:
-    """Show which cells of the sweep in DIR are done, failed or still to run."""
-    from ablation.cli.progress import names, result
-    from ablation.plan import Plan
-
-    ledger = _ledger(folder)
-    shown = names(Plan.load(ledger.plan_file))
-    records = ledger.records()
-    counts = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in shown)
-    print(f"{ledger.folder}: {_counted(counts)}")
-    if others := len(records.keys() - shown.keys()):
-        print(f"{others} more records are of cells that the sweep no longer has: kept, and left out of the report")
-    for cell_id, name in shown.items():
-        record = records.get(cell_id)
-        if record is None or record.outcome is None:
-            print(f"  {cell_id}  {name}: {result(record) if record else 'todo'}")
-    for line in ledger.quarantined:
-        print(line, file=sys.stderr)
+app.command()(status)
+app.command()(logs)
+app.command("gc")(collect)
+app.command()(doctor)
 
 
 @app.command()
 def report(folder: SweepFolder) -> None:
     """Write the report of the sweep in DIR, finished or not."""
-    ledger = _ledger(folder)
+    ledger = open_ledger(folder)
     print(_report(ledger))
 
 
 @app.command()
 def trial(
     file: SweepFile,
-    cell: Annotated[str, typer.Option(metavar="K", help="The cell's number in `ablation plan` from 1, or its id.")],
+    cell: Annotated[str, typer.Option(metavar="CELL", help=f"{CELL_HELP[0].upper()}{CELL_HELP[1:]}.")],
     overrides: Overrides = None,
 ) -> None:
     """Run one cell in this process, without Ray and apart from any results, and print its record: for debugging."""
@@ -153,7 +141,8 @@ def trial(
     from ablation.trial import Trial
 
     planned = plans.read(file, overrides or [])
-    chosen = _choose(planned, cell)
+    chosen_id = find_cell(cell, planned)
+    chosen = next(cell for cell in planned.runs() if cell.id == chosen_id)
     print(f"{names(planned)[chosen.id]}: {chosen.id}; {rate(chosen)}", file=sys.stderr)
     torch.set_num_threads(planned.resources.cpus_per_trial)
     images = load(chosen.dataset, planned.resources.root(), download=planned.resources.download)
@@ -169,26 +158,6 @@ def trial(
     assert record is not None  # nobody asks it to stop
     print(record.model_dump_json(indent=1))
     sys.exit(DONE if record.outcome else SOME_FAILED)
-
-
-def _choose(planned: "Plan", wanted: str) -> "Cell":
-    cells = planned.cells
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
-        return cells[int(wanted) - 1].cell
-    for cell in planned.runs():
-        if cell.id == wanted:
-            return cell
-    raise UserError(f"--cell {wanted}: this sweep has cells 1 to {len(cells)} and the ids that `ablation plan` lists")
-
-
-def _ledger(folder: Path) -> "Ledger":
-    """The ledger of an existing sweep's folder."""
-    from ablation.ledger import Ledger
-
-    ledger = Ledger(folder)
-    if not ledger.sweep_file.is_file():
-        raise UserError(f"{folder}: no sweep.yaml here; DIR is a sweep's own folder, such as results/NAME")
-    return ledger
 
 
 def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, max_concurrent: int | None) -> int:
@@ -221,17 +190,13 @@ def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, m
     for line in ledger.quarantined:
         print(line, file=sys.stderr)
     states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in wanted)
-    print(f"{_counted(states)} after {duration(time.monotonic() - start)}")
+    print(f"{counted(states)} after {duration(time.monotonic() - start)}")
     print(f"report: {_report(ledger)}")
     if states["todo"]:
         again = " --retry failed" if states["failed"] else ""
         print(f"{reason or 'interrupted'}; go on with: ablation resume {ledger.folder}{again}")
         return INTERRUPTED
     return DONE if states.keys() == {"done"} else SOME_FAILED
-
-
-def _counted(states: "Counter[str]") -> str:
-    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
 
 def _report(ledger: "Ledger") -> Path:

@@ -54,7 +54,7 @@ class Checkpoints:
         best: dict[str, Any] | None = None
         for path in sorted(self._folder.glob("*/checkpoint*.pt")):
             try:
-                state = self._read(path)
+                state = read(path, self._key)
             except durable.DamagedError as error:
                 damaged(path, str(error))
                 continue
@@ -67,14 +67,20 @@ class Checkpoints:
         """How many attempts there have been at the run in `folder`; at least 1."""
         return max(1, sum(path.is_dir() for path in folder.glob("*")))
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        try:
-            data = durable.unseal(path.read_bytes())
-            state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        except durable.DamagedError:
-            raise
-        except Exception as error:  # torch names no common base of what a foreign file can raise
-            raise durable.DamagedError(f"not a readable checkpoint ({type(error).__name__})") from error
-        if not isinstance(state, dict) or state.get("key") != self._key or not isinstance(state.get("step"), int):
-            raise durable.DamagedError(f"not a checkpoint of the pretraining run {self._key}")
-        return state
+
+def read(path: Path, key: str) -> dict[str, Any]:
+    """The state in a checkpoint of the pretraining run `key`.
+
+    Raises:
+        DamagedError: the file is none.
+    """
+    try:
+        data = durable.unseal(path.read_bytes())
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except durable.DamagedError:
+        raise
+    except Exception as error:  # torch names no common base of what a foreign file can raise
+        raise durable.DamagedError(f"not a readable checkpoint ({type(error).__name__})") from error
+    if not isinstance(state, dict) or state.get("key") != key or not isinstance(state.get("step"), int):
+        raise durable.DamagedError(f"not a checkpoint of the pretraining run {key}")
+    return state

@@ -4,6 +4,7 @@ New files are unpacked into a temporary folder, checked, and renamed, so that a 
 several processes may do it at once.
 """
 
+import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -116,7 +117,7 @@ def read_files(name: str, root: Path, *, download: bool) -> Parts:
         UserError: with every place where the files were looked for, and how to get them; or naming a damaged file.
     """
     source, spec = _SOURCES[name], catalog.DATASETS[name]
-    roots = tuple(dict.fromkeys((root, cache_folder())))
+    roots = _roots(root)
     for base in roots:
         if _all_in(base / source.folder, source.files):
             try:
@@ -124,8 +125,7 @@ def read_files(name: str, root: Path, *, download: bool) -> Parts:
             except _DamagedError as error:
                 folder = base / source.folder
                 raise UserError(f"{spec.title}: {folder}/{error}. Remove {folder} and run again.") from error
-    subfolders = (source.folder, source.known_as, "")
-    places = (*(base / sub for base in roots for sub in subfolders), SYSTEM_FOLDER / source.known_as)
+    places = _packed_places(source, roots)
     attempts: list[tuple[str, Callable[[Path], object]]] = [
         (str(place), partial(_unpack, source, place)) for place in places if _all_in(place, source.packed)
     ]
@@ -138,7 +138,35 @@ def read_files(name: str, root: Path, *, download: bool) -> Parts:
         except (_DamagedError, *_UNREADABLE) as error:
             failures.append(f"{what}: {error}")
     searched = {source.files: [base / source.folder for base in roots], source.packed: places}
-    raise UserError(_how_to_get(source, spec.title, root, searched, failures, download=download))
+    ways = ways_to_get(name, root, download=download)
+    raise UserError(_not_found(spec.title, searched, failures, ways[1:] if download else ways))
+
+
+def find(name: str, root: Path) -> Path | None:
+    """The folder that holds a dataset's files, unpacked or packed, as `read_files` would look for it; or None."""
+    source, roots = _SOURCES[name], _roots(root)
+    unpacked = (base / source.folder for base in roots if _all_in(base / source.folder, source.files))
+    packed = (place for place in _packed_places(source, roots) if _all_in(place, source.packed))
+    return next(itertools.chain(unpacked, packed), None)
+
+
+def ways_to_get(name: str, root: Path, *, download: bool) -> list[str]:
+    """How to get the files of a dataset; `download`: torchvision is allowed to download them."""
+    source = _SOURCES[name]
+    return [
+        "with a network, let a sweep download it" if download else "with a network, allow the download",
+        *([f"on Debian or Ubuntu, install the package {source.debian}"] if source.debian else []),
+        f"offline, copy {', '.join(source.packed)} into {root}",
+    ]
+
+
+def _roots(root: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys((root, cache_folder())))
+
+
+def _packed_places(source: _Source, roots: Iterable[Path]) -> tuple[Path, ...]:
+    subfolders = (source.folder, source.known_as, "")
+    return (*(base / sub for base in roots for sub in subfolders), SYSTEM_FOLDER / source.known_as)
 
 
 def _all_in(folder: Path, names: Iterable[str]) -> bool:
@@ -204,23 +232,14 @@ def _mismatch(parts: Parts, spec: catalog.Dataset) -> str | None:
     return None
 
 
-def _how_to_get(
-    source: _Source,
+def _not_found(
     title: str,
-    root: Path,
     searched: Mapping[tuple[str, ...], Iterable[Path]],
     failures: Iterable[str],
-    *,
-    download: bool,
+    ways: Iterable[str],
 ) -> str:
     lines = [f"{title} was not found."]
     for names, folders in searched.items():
         lines += [f"Looked for {', '.join(names)} in", *(f"  {folder}" for folder in folders)]
     lines += [f"Failed: {failure}" for failure in failures]
-    lines += ["To get it:"]
-    if not download:
-        lines += ["  with a network, allow the download"]
-    if source.debian:
-        lines += [f"  on Debian or Ubuntu, install the package {source.debian}"]
-    lines += [f"  offline, copy {', '.join(source.packed)} into {root}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "To get it:", *(f"  {way}" for way in ways)])
