@@ -22,7 +22,7 @@ quickstart: $(PACKAGE) ## Run sweeps/quickstart.yaml on the bundled digits, up t
 	echo "Sweep: $$(($$(date +%s) - start)) s"; exit $$status
 
 test: $(DEV) ## Run the unit tests
-	$(BIN)/python -m pytest -m 'not slow and not soak'
+	$(BIN)/python -m pytest -n logical -m 'not slow and not soak'
 
 faults: $(DEV) ## Run real sweeps and disturb them
 	$(BIN)/python -m pytest -m slow tests/faults
