@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGE := $(VENV)/.installed
 DEV := $(VENV)/.dev-installed
 
-.PHONY: help install dev quickstart test faults soak lint format bench constraints clean
+.PHONY: help install dev quickstart test faults soak fuzz lint format bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,11 +25,14 @@ test: $(DEV) ## Run the unit tests
 	$(BIN)/python -m pytest -n logical -m 'not slow and not soak'
 
 faults: $(DEV) ## Run real sweeps and disturb them
-	$(BIN)/python -m pytest -m slow tests/faults
+	$(BIN)/python -m pytest -m slow
 
 soak: $(DEV) ## Disturb real sweeps in every way there is, then at random
 	$(BIN)/python -m pytest -m soak tests/faults
 	$(BIN)/python -m tests.faults.soak
+
+fuzz: $(DEV) ## Give the readers of sweep files and records 10,000 random inputs each
+	ABLATION_FUZZ=10000 $(BIN)/python -m pytest -m fuzz --timeout 0
 
 lint: $(DEV) ## Check style, format and types
 	$(BIN)/ruff check

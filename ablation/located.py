@@ -126,14 +126,24 @@ def parse(text: str, file: str) -> Document:
         line = text.count("\n", 0, error.position) + 1
         document.add(Problem(file, line, "", f"is not YAML: has the control character {error.character:#x}"))
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
-        document.add(Problem(file, mark.line + 1 if mark else 1, "", f"is not YAML: {reason}"))
+        document.add(_not_yaml(file, error))
     except (YAMLError, ValueError, OverflowError) as error:  # an escape beyond Unicode, for one
-        document.add(Problem(file, 1, "", f"is not YAML: {error}"))
+        escape = re.search(r"\\U(?!000|0010)[0-9A-Fa-f]{8}", text)
+        line = text.count("\n", 0, escape.start()) + 1 if escape else 1
+        document.add(Problem(file, line, "", f"is not YAML: {error}"))
     else:
         document.data = None if node is None else _Reader(document, yaml.resolver).value(node, (), 0)
     return document
+
+
+def _not_yaml(file: str, error: MarkedYAMLError) -> Problem:
+    """Where reading stopped, and where began what was being read."""
+    began, stopped = error.context_mark, error.problem_mark or error.context_mark
+    context = str(error.context or "")
+    if began and stopped and began.line != stopped.line:
+        context += f" that begins in line {began.line + 1}"
+    reason = " ".join(part for part in (context, str(error.problem or "")) if part)
+    return Problem(file, stopped.line + 1 if stopped else 1, "", f"is not YAML: {reason}")
 
 
 _TOO_DEEP = f"nests deeper than {MAX_DEPTH} levels"
@@ -144,20 +154,16 @@ def _not_accepted(text: str) -> tuple[int, str, str] | None:
     for line, content in enumerate(text.splitlines(), 1):
         if content.startswith("%"):
             return line, "", "directives such as %YAML are not accepted; this is YAML 1.2"
-    return (1, "", _TOO_DEEP) if _open_brackets(text) > 4 * MAX_DEPTH else None
-
-
-def _open_brackets(text: str) -> int:
-    """The most brackets that are open at once, those in comments and quotes included."""
-    depth = deepest = 0
-    for bracket in re.findall(r"[\[{\]}]", text):
-        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
-        deepest = max(deepest, depth)
-    return deepest
+    depth = 0
+    for bracket in re.finditer(r"[\[{\]}]", text):  # those in comments and quotes included
+        depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
+        if depth > 4 * MAX_DEPTH:
+            return text.count("\n", 0, bracket.start()) + 1, "", _TOO_DEEP
+    return None
 
 
 class _TooLargeError(Exception):
-    """The document nests too deeply or its aliases expand to too much."""
+    """The document nests too deeply or its aliases expand to too much; with the line, no key, and the message."""
 
 
 class _Reader:
@@ -176,14 +182,14 @@ class _Reader:
         except _TooLargeError as error:
             if depth:
                 raise
-            self.document.report((), str(error))
+            self.document.add(Problem(self.document.file, *error.args))
             return BAD
 
     def _value(self, node: Any, path: KeyPath, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            raise _TooLargeError(_TOO_DEEP)
+            raise _TooLargeError(node.start_mark.line + 1, "", _TOO_DEEP)
         if self.nodes > MAX_NODES:
-            raise _TooLargeError(f"has more than {MAX_NODES:,} values")
+            raise _TooLargeError(1, "", f"has more than {MAX_NODES:,} values")
         plain = isinstance(node, ScalarNode) and node.style is None
         if node.tag != self.resolver.resolve(type(node), node.value, (plain, not plain)):
             self.document.report(path, f"has the tag {node.tag}; tags are not accepted")
@@ -208,7 +214,7 @@ class _Reader:
                 continue
             self.document.places[*path, key] = line
             data[key] = self.value(value_node, (*path, key), depth + 1)
-        return data
+        return data if data or not node.value else BAD  # a mapping of nothing but refused keys is not empty
 
     def _key(self, node: Node, path: KeyPath, line: int) -> str | None:
         shown_key = node.value if isinstance(node, ScalarNode) else "a collection"
@@ -218,6 +224,10 @@ class _Reader:
             self._report_at(line, path, f"a key should be a word, not {shown_key}")
         elif not _printable(shown_key):
             self._report_at(line, path, "a key has a control character")
+        elif not shown_key.isascii():
+            odd = next(c for c in shown_key if not c.isascii())
+            name = unicodedata.name(odd, f"U+{ord(odd):04X}")
+            self._report_at(line, (*path, shown_key), f"has the character {name}; keys are plain ASCII")
         else:
             return str(shown_key)
         return None

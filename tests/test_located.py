@@ -1,5 +1,7 @@
 """Plain data with places: what YAML means here, what is refused, and where a problem is said to stand."""
 
+import os
+import socket
 from io import StringIO
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from ruamel.yaml import YAML
 
 from ablation import located
 from ablation.located import BAD, Document, Problem, dotted, nearest, shown, suggestion
+from tests.fuzzing import fuzz
 
 
 def problems(text: str) -> list[str]:
@@ -68,9 +71,12 @@ def test_problems_are_sorted_by_line_and_the_command_line_comes_last() -> None:
         ('a: 1\nb: "\\e[31m"', ["f:2: b: has a control character"]),
         ('a: "\\ud800"', ["f:1: a: has a control character"]),
         ('"\\e": 1', ["f:1: a key has a control character"]),
-        ('a: "\\UFFFFFFFF"', ["f:1: is not YAML"]),
-        ("a: " + "[" * 60 + "]" * 60, ["f:1: nests deeper than 50 levels"]),
-        ("a: " + "[" * 5000, ["f:1: nests deeper than 50 levels"]),
+        ('a: 1\nb: "\\UFFFFFFFF"', ["f:2: is not YAML"]),
+        ("a: 1\nb: 'x\n", ["f:3: is not YAML: while scanning a quoted scalar that begins in line 2"]),
+        ("b\u0430se: 1", ["f:1: b\u0430se: has the character CYRILLIC SMALL LETTER A; keys are plain ASCII"]),
+        ("a: 1\nb: {? [c] : 1}", ["f:2: b: a key should be a word"]),
+        ("a:\n " + "[" * 60 + "]" * 60, ["f:2: nests deeper than 50 levels"]),
+        ("a:\n " + "[" * 5000, ["f:2: nests deeper than 50 levels"]),
         ("&a [*a]", ["f:1: nests deeper than 50 levels"]),
     ],
 )  # fmt: skip
@@ -121,6 +127,41 @@ def test_a_folder_and_an_impossible_name_cannot_be_read(tmp_path: Path) -> None:
     assert "cannot be read" in str(located.read(Path("a\0b")).problems[0])
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("pipe", "is a pipe, not a file"),
+        ("socket", "is a socket, not a file"),
+        ("device", "is a device, not a file"),
+        ("sparse", "is larger than 256 KiB"),
+        ("loop", "cannot be read: Too many levels of symbolic links"),
+        ("dangling", "cannot be read: No such file"),
+        ("link to a folder", "is a folder, not a file"),
+    ],
+)
+def test_what_only_looks_like_a_file_is_named_and_nobody_waits(tmp_path: Path, kind: str, message: str) -> None:
+    path = tmp_path / "f.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(str(path))
+    elif kind == "sparse":
+        with path.open("wb") as file:
+            file.truncate(10**9)
+    else:
+        path.symlink_to({"device": Path("/dev/zero"), "loop": path, "dangling": tmp_path / "no"}.get(kind, tmp_path))
+    (problem,) = located.read(path).problems
+    assert problem.message.startswith(message)
+
+
+def test_a_link_to_a_file_is_as_good_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a: 1")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    assert located.read(tmp_path / "link").data == {"a": 1}
+
+
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")
     assert located.read(tmp_path / "f").data == {"a": 1, "b": 2}
@@ -129,6 +170,7 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
 texts = st.text("abc019:-[]{}&*!?|>'\"%@`#,. \n\t\\~<=eExouU_+\0\x1b\x85", max_size=60) | st.text(max_size=60)
 
 
+@fuzz
 @given(texts)
 def test_any_text_gives_data_or_problems(text: str) -> None:
     document = located.parse(text, "f")
@@ -146,6 +188,7 @@ plain = st.recursive(
 )
 
 
+@fuzz
 @given(plain)
 def test_data_that_was_written_as_yaml_is_read_again(data: object) -> None:
     document = located.parse(_dumped(data), "f")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -14,6 +14,7 @@ from ablation.catalog import LOSSES
 from ablation.errors import UserError
 from ablation.plan import Plan
 from ablation.sweep import Sweep, SweepErrors
+from tests.fuzzing import fuzz
 
 VALID = """\
 name: trial-1
@@ -193,7 +194,7 @@ def test_a_missing_file_a_folder_and_other_bytes(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"name: a\nquestion: caf\xe9\n")
     for path, message in [
         (tmp_path / "no", "cannot be read"),
-        (tmp_path, "cannot be read"),
+        (tmp_path, "is a folder, not a file"),
         (tmp_path / "latin", ":2: "),
     ]:
         with pytest.raises(SweepErrors, match=message):
@@ -514,6 +515,9 @@ def plan_or_errors(path: Path, *overrides: str) -> Plan | None:
         problems = errors.problems
     assert problems
     assert len(set(problems)) == len(problems)
+    for problem in problems:
+        assert problem.message
+        assert problem.file.startswith("--set ") if problem.line is None else problem.line >= 1
     return None
 
 
@@ -522,7 +526,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sweeps") / "s.yaml"
 
 
-@settings(deadline=None, max_examples=100)
+@fuzz
 @given(data=sweeps())
 def test_any_structure_gives_a_plan_or_errors(scratch: Path, data: dict[str, Any]) -> None:
     with scratch.open("w", encoding="utf-8") as file:
@@ -530,7 +534,14 @@ def test_any_structure_gives_a_plan_or_errors(scratch: Path, data: dict[str, Any
     plan_or_errors(scratch)
 
 
-@settings(deadline=None)
+@fuzz
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_give_errors(scratch: Path, content: bytes) -> None:
+    scratch.write_bytes(content)
+    assert plan_or_errors(scratch) is None
+
+
+@fuzz
 @given(
     position=st.integers(0, len(VALID)),
     length=st.integers(0, 12),
@@ -541,7 +552,7 @@ def test_any_edit_of_the_text_gives_a_plan_or_errors(scratch: Path, position: in
     plan_or_errors(scratch)
 
 
-@settings(deadline=None)
+@fuzz
 @given(key=fields | st.sampled_from(["grid", "base", "include", "report", "grid.seed", "name", ""]), value=anything)
 def test_any_override_gives_a_plan_or_errors(scratch: Path, key: str, value: object) -> None:
     scratch.write_text(VALID, encoding="utf-8")
