@@ -79,7 +79,7 @@ def datasets(place: Place) -> Iterator[Finding]:
     """Which of the catalog's datasets are here."""
     from ablation.pretrain.dataset_files import find, ways_to_get
 
-    for name in catalog.DATASETS:
+    for name in (name for name in catalog.DATASETS if name != catalog.IMAGE_FOLDER):
         label = f"dataset {name}"
         if name == "digits":
             yield ok(label, "bundled with scikit-learn")
