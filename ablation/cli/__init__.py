@@ -203,4 +203,4 @@ def _report(ledger: "Ledger") -> Path:
     from ablation import report as reports
     from ablation.plan import Plan
 
-    return reports.write(Plan.load(ledger.plan_file), ledger.records(), ledger.folder)
+    return reports.write(Plan.load(ledger.plan_file), ledger.records(), ledger.folder, ledger.history)

@@ -8,6 +8,9 @@ from ablation.report.build import Effect, Report
 from ablation.report.stats import Estimate
 from ablation.report.wording import count, decimals, interval, listing, p_value, percent, points
 
+SMALL_XI = 1e-3  # anchors below it are in the regime where rounding could swamp the gradient
+STATED_SHARE = 0.1  # of the anchors; with fewer in it the regime was not reached
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -26,6 +29,35 @@ def statements(report: Report) -> list[Statement]:
         for losses in subjects:
             names = " and ".join(report.grid.loss_titles[loss] for loss in losses)
             found.append(Statement(f"{panel.title}: {names}.", _statement(report, panel, losses)))
+    return found
+
+
+def premises(report: Report) -> list[Statement]:
+    """Per dataset: how far runs can have come into the regime that the rounding claim for small batches speaks of.
+
+    The claim is about anchors with xi << 1, where 1 - p_pos = xi / (1 + xi). Of the share s of anchors with xi below
+    `SMALL_XI` the mean p_pos leaves s <= p_pos (1 + xi), since every other anchor has p_pos of at least 0.
+    """
+    found = []
+    for panel in report.grid.panels:
+        known = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "p_pos"]
+        if not known:
+            continue
+        most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
+        share = min(1.0, most.estimate.mean * (1 + SMALL_XI))
+        where = f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
+        reached = share >= STATED_SHARE
+        verdict = "not decided by p_pos alone" if reached else "regime not reached"
+        meaning = (
+            f"at least {100 * STATED_SHARE:g} % would have to be, and the mean can't tell"
+            if reached
+            else f"fewer than {100 * STATED_SHARE:g} %, so that no difference here speaks for or against the claim"
+        )
+        text = (
+            f"{verdict}. At the end of training at most {100 * share:.3g} % of the anchors can have xi below "
+            f"{SMALL_XI:g} (the largest mean p_pos is {most.estimate.mean:.3g}, of {where}): {meaning}."
+        )
+        found.append(Statement(f"The rounding claim, {panel.title}:", text))
     return found
 
 
@@ -97,11 +129,19 @@ def _sentence(effect: Effect, found: Estimate, body: str) -> str:
     seeds = count(found.n, "seed")
     if found.sd == 0:
         equal = "no difference" if found.mean == 0 else "the same difference"
+        if effect.equivalent:
+            return f"Equivalent in {seeds}: {body} (no difference in any pair)."
         return f"Not resolved with {seeds}: {body} ({equal} in all {found.n} pairs: no variance, no test)."
     evidence = (
         f"(95 % interval {interval(found, places)}; {count(found.n, 'pair')}; "
         f"Holm-adjusted p {p_value(effect.p_holm, relation=True)})"
     )
+    if effect.equivalent and effect.margin is not None:
+        edge = points(effect.margin, places, sign=False)
+        return (
+            f"Equivalent within {edge} points: {body} {evidence[:-1]}; "
+            f"equivalence p {p_value(effect.p_equivalence, relation=True)})."
+        )
     if effect.resolved:
         return f"{body[0].upper()}{body[1:]} {evidence}."
     return f"Not resolved with {seeds}: {body} {evidence}. {_power(effect, found, places)}"
@@ -116,7 +156,12 @@ def _power(effect: Effect, found: Estimate, places: int) -> str:
     many = f"about {needed:,}" if needed else "more than 1,000"
     seen = points(abs(found.mean), places, sign=False)
     reach = f"{points(resolvable, places, sign=False)} points" if resolvable < 1 else "no difference at all"
-    return f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    text = f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    if effect.margin is not None:
+        needed = effect.pairs_for_margin
+        many = f"about {needed:,}" if needed else "more than 1,000"
+        text = f"{text[:-1]}, {many} the margin of {points(effect.margin, places, sign=False)}."
+    return text
 
 
 def _scope(effects: Sequence[Effect]) -> str:

@@ -4,6 +4,11 @@ from collections.abc import Iterable
 
 from ablation.report.stats import Estimate
 
+METRICS = {  # as sentences and axes name them
+    "linear_top1": "Linear top-1 accuracy",
+    "linear_top5": "Linear top-5 accuracy",
+    "knn_top1": "Nearest-neighbour top-1 accuracy",
+}
 MINUS, PLUS_MINUS, DASH = "\u2212", "\u00b1", "\u2013"
 
 
