@@ -33,32 +33,44 @@ def statements(report: Report) -> list[Statement]:
 
 
 def premises(report: Report) -> list[Statement]:
-    """Per dataset: how far runs can have come into the regime that the rounding claim for small batches speaks of.
+    """Per dataset: whether runs came into the regime that the rounding claim for small batches speaks of.
 
-    The claim is about anchors with xi << 1, where 1 - p_pos = xi / (1 + xi). Of the share s of anchors with xi below
-    `SMALL_XI` the mean p_pos leaves s <= p_pos (1 + xi), since every other anchor has p_pos of at least 0.
+    The claim is about anchors with xi << 1. Where their share was not logged, the mean p_pos bounds it: with 1 - p_pos =
+    xi / (1 + xi), the share below `SMALL_XI` is at most p_pos (1 + SMALL_XI), since no other anchor's p_pos is below 0.
     """
     found = []
     for panel in report.grid.panels:
-        known = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "p_pos"]
-        if not known:
-            continue
-        most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
-        share = min(1.0, most.estimate.mean * (1 + SMALL_XI))
-        where = f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
-        reached = share >= STATED_SHARE
-        verdict = "not decided by p_pos alone" if reached else "regime not reached"
-        meaning = (
-            f"at least {100 * STATED_SHARE:g} % would have to be, and the mean can't tell"
-            if reached
-            else f"fewer than {100 * STATED_SHARE:g} %, so that no difference here speaks for or against the claim"
-        )
-        text = (
-            f"{verdict}. At the end of training at most {100 * share:.3g} % of the anchors can have xi below "
-            f"{SMALL_XI:g} (the largest mean p_pos is {most.estimate.mean:.3g}, of {where}): {meaning}."
-        )
-        found.append(Statement(f"The rounding claim, {panel.title}:", text))
+        logged = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "xi_below_1e3"]
+        bounds = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "p_pos"]
+        known = logged or bounds
+        if known:
+            most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
+            where = f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
+            text = _premise(most.estimate.mean, where, logged=bool(logged))
+            found.append(Statement(f"The rounding claim, {panel.title}:", text))
     return found
+
+
+def _premise(value: float, where: str, *, logged: bool) -> str:
+    share = value if logged else min(1.0, value * (1 + SMALL_XI))
+    stated = f"{100 * STATED_SHARE:g} %"
+    if logged:
+        seen = f"at most {100 * share:.3g} % of the anchors had xi below {SMALL_XI:g} ({where})"
+    else:
+        seen = (
+            f"at most {100 * share:.3g} % of the anchors can have had xi below {SMALL_XI:g} (the largest mean p_pos is "
+            f"{value:.3g}, of {where})"
+        )
+    if share < STATED_SHARE:
+        return (
+            f"regime not reached. At the end of training {seen}: fewer than {stated}, so that no difference here speaks "
+            "for or against the claim."
+        )
+    if logged:
+        return f"regime reached. At the end of training {seen}; the claim can be tested where it is {stated} or more."
+    return (
+        f"not decided by p_pos alone. At the end of training {seen}: {stated} would have to be, and a mean can't tell."
+    )
 
 
 def _statement(report: Report, panel: Panel, losses: tuple[str, ...]) -> str:

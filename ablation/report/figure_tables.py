@@ -10,7 +10,7 @@ from ablation.report.responses import Response
 from ablation.report.stats import Estimate
 from ablation.report.tables import panel_entries, panel_header
 from ablation.report.trends import Crossing, Plateau
-from ablation.report.wording import DASH, PLUS_MINUS, decimals, interval, percent, points
+from ablation.report.wording import DASH, DIAGNOSTICS, PLUS_MINUS, decimals, interval, percent, points
 
 
 def trends(report: Report) -> Table:
@@ -51,7 +51,7 @@ def equal_budgets(report: Report) -> Table:
     axes = panel_header(report.grid)
     header = [
         *axes, "loss", "batch size", "at equal samples", "penalty", "95 % interval", "pairs", "at equal steps",
-        "penalty", "95 % interval", "pairs",
+        "penalty", "95 % interval", "pairs", "remark",
     ]  # fmt: skip
     rows = []
     for found in report.paths.equal_budgets:
@@ -60,11 +60,11 @@ def equal_budgets(report: Report) -> Table:
         texts = [names, str(found.batch_size)]
         for moment, paired in ((found.samples, found.at_samples), (found.steps, found.at_steps)):
             if moment is None or paired.estimate is None:
-                texts += [found.remark or DASH, DASH, DASH, "0"]
+                texts += [DASH, DASH, DASH, "0"]
             else:
                 mean, ends = points(paired.estimate.mean, places), interval(paired.estimate, places)
                 texts += [f"{moment:,}", mean, ends, str(paired.estimate.n)]
-        rows.append([*panel_entries(found.panel), *map(Entry, texts)])
+        rows.append([*panel_entries(found.panel), *map(Entry, [*texts, found.remark])])
     return Table(header, rows, numeric_from=len(axes) + 1)
 
 
@@ -127,7 +127,7 @@ def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
         known = estimate.low is not None and estimate.high is not None
         ends = f"{estimate.low:.3g} to {estimate.high:.3g}" if known else DASH
         texts = [
-            report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size), diagnostic.name,
+            report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size), DIAGNOSTICS.get(diagnostic.name, diagnostic.name),
             f"{estimate.mean:.4g}", ends, str(estimate.n),
         ]  # fmt: skip
         rows.append([*panel_entries(diagnostic.panel), *map(Entry, texts)])

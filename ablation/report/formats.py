@@ -48,6 +48,18 @@ def to_markdown(table: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def to_text(table: Table) -> str:
+    """The table in columns of spaces."""
+    lines = [[" ".join(text.split()) for text in row] for row in _texts(table)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
+    sides = ["<" if column < table.numeric_from else ">" for column in range(len(table.header))]
+    sides[-1] = "<"  # the last is often a remark
+    return "\n".join(
+        "  ".join(f"{text:{side}{width}}" for text, side, width in zip(line, sides, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
 def to_latex(table: Table, caption: str, label: str) -> str:
     r"""The table as a floating LaTeX table; its preamble needs ``\\usepackage{booktabs}`` and nothing else."""
     columns = "".join("l" if column < table.numeric_from else "r" for column in range(len(table.header)))
@@ -88,6 +100,10 @@ def to_csv(rows: Sequence[Row]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _texts(table: Table) -> list[Sequence[str]]:
+    return [table.header, *([entry.text for entry in row] for row in table.rows)]
 
 
 def _latex_entry(entry: Entry) -> str:

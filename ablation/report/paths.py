@@ -1,7 +1,9 @@
 """The ways to the results: learning curves and diagnostics from the histories of finished runs."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -117,15 +119,26 @@ def _stops(seeds: Mapping[int, Sequence[CurvePoint]]) -> list[Stop]:
 
 
 def _last_values(traces: Iterator[list[TracePoint]]) -> dict[str, list[float]]:
-    """Diagnostic -> each seed's mean over the end of its trace."""
+    """Diagnostic -> each seed's mean over the last tenth of the steps that have it."""
     found: dict[str, list[float]] = {}
     for trace in traces:
-        end = [point.model_dump(exclude=_NOT_DIAGNOSTICS) for point in trace[-max(1, round(LAST_SHARE * len(trace))) :]]
-        for name in end[0] if end else ():
-            values = [point[name] for point in end if isinstance(point[name], int | float)]
-            if values:
-                found.setdefault(name, []).append(float(np.mean(values)))
+        series: dict[str, list[float]] = {}
+        for point in trace:
+            for name, value in _scalars(point.model_dump(exclude=_NOT_DIAGNOSTICS)):
+                series.setdefault(name, []).append(value)
+        for name, values in series.items():
+            end = values[-max(1, round(LAST_SHARE * len(values))) :]
+            found.setdefault(name, []).append(math.fsum(end) / len(end))
     return found
+
+
+def _scalars(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers of a trace point, those of blocks within it included; quantiles and what is not finite left out."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _scalars(value)
+        elif isinstance(value, int | float) and math.isfinite(value):
+            yield name, float(value)
 
 
 def _equal_budgets(

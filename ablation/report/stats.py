@@ -8,8 +8,10 @@ Only `scipy.special` is needed: it holds the (noncentral) t distribution and loa
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 LEVEL = 0.95  # of every interval
@@ -94,11 +96,10 @@ def sign_flip(differences: Sequence[float]) -> float | None:
         return None
     values = np.asarray(differences)
     seen = abs(values.sum()) - _ROUNDING
+    as_far = np.abs(_signs(n) @ values) >= seen
     if n <= _EXACT_FLIPS:
-        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        return float(np.mean(np.abs(signs @ values) >= seen))
-    signs = 1 - 2 * np.random.default_rng(0).integers(0, 2, (2**_EXACT_FLIPS, n))
-    return float((1 + np.sum(np.abs(signs @ values) >= seen)) / (1 + 2**_EXACT_FLIPS))
+        return float(np.mean(as_far))
+    return float((1 + np.sum(as_far)) / (1 + len(as_far)))  # the pattern seen is one of them
 
 
 def equivalence(differences: Estimate, margin: float) -> float | None:
@@ -178,6 +179,14 @@ def sampling_sd(accuracy: float, test_images: int) -> float:
 def t_quantile(df: int, alpha: float = ALPHA) -> float:
     """The two-sided critical value of Student's t."""
     return float(special.stdtrit(df, 1 - alpha / 2))
+
+
+@cache
+def _signs(n: int) -> NDArray[np.float64]:
+    """All sign patterns of n differences, a row each, or as many random ones as there are for `_EXACT_FLIPS`."""
+    if n <= _EXACT_FLIPS:
+        return 1.0 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    return 1.0 - 2 * np.random.default_rng(0).integers(0, 2, (2**_EXACT_FLIPS, n))
 
 
 def _t_test(differences: Estimate) -> float | None:

@@ -140,7 +140,9 @@ def test_latex_by_hand() -> None:
         [[Entry("a_b & $c$"), Entry("\u22121.0 \u00b1 2 \u2013", bold=True)], [Entry(r"\input{x}"), Entry("<~^>")]],
         numeric_from=1,
     )
-    assert formats.to_latex(table, "100 % {sure}", "cells") == r"""\begin{table}
+    assert (
+        formats.to_latex(table, "100 % {sure}", "cells")
+        == r"""\begin{table}
 \centering
 \caption{100 \% \{sure\}}
 \label{tab:cells}
@@ -154,6 +156,7 @@ a\_b \& \$c\$ & \textbf{$-$1.0 $\pm$ 2 --} \\
 \end{tabular}
 \end{table}
 """
+    )
 
 
 def test_code_can_not_end_its_fence() -> None:

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from ablation import report
 from ablation.errors import UserError
 from ablation.plan import Plan
-from ablation.record import Record, Status
+from ablation.record import History, Record, Status
 from ablation.report import answer, build, sections, tables, texts
 from ablation.report.aggregate import TODO
 from ablation.report.build import no_history
 from ablation.report.document import html
 from ablation.report.figures import pictures
 from ablation.report.inline import PALETTE
+from ablation.report.stats import pairs_needed
 from tests.report.synthetic import ENVIRONMENT, by_id, history_of, plan_of, record_of, records_of
 
 COMPARISON = {"comparisons": [("flatnce", "infonce")]}
@@ -95,6 +96,41 @@ def test_a_lost_reference_batch_leaves_the_difference_at_the_smallest() -> None:
 def test_nothing_done_is_said() -> None:
     text = said(plan_of(report=COMPARISON), {})
     assert "No seed has results of both losses at any batch size." in text
+
+
+def premise_of(p_pos: float) -> str:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=1)
+    point = history_of("").trace[0].model_copy(update={"p_pos": p_pos})
+    built = build(plan, records_of(plan, lambda *_: 0.9), lambda _: History(trace=[point]))
+    (premise,) = answer.premises(built)
+    return premise.text
+
+
+def test_the_rounding_claim_stands_behind_its_premise() -> None:
+    assert premise_of(0.05).startswith(
+        "regime not reached. At the end of training at most 5 % of the anchors can have had"
+    )
+    assert premise_of(0.4).startswith("not decided by p_pos alone. At the end of training at most 40 % of the anchors")
+    assert answer.premises(build(plan_of(), {})) == []
+
+
+def test_equivalence_is_an_answer() -> None:
+    plan = plan_of(batch_sizes=(8, 128), report=COMPARISON | {"equivalence_margin": 0.01})
+    wobble = (0.0, 0.001, -0.001, 0.002, -0.001)
+    text = said(
+        plan, records_of(plan, lambda loss, b, s: 0.9 + b / 4000 + (wobble[s] if (loss, b) == ("flatnce", 8) else 0))
+    )
+    assert text.startswith(
+        "Equivalent within 1.0 points: from batch 128 to batch 8 FlatCLR (FlatNCE) loses 3.0 and SimCLR"
+    )
+    assert "equivalence p < 0.001)" in text
+
+
+def test_an_unresolved_answer_says_what_would_resolve_the_margin() -> None:
+    plan = plan_of(batch_sizes=(8, 128), seeds=3, report=COMPARISON | {"equivalence_margin": 0.01})
+    drops = {"flatnce": (0.01, 0.02, 0.03), "infonce": (0.06, 0.03, 0.03)}  # sd .0264575: .01 is .378 sd
+    text = said(plan, records_of(plan, lambda loss, batch, seed: 0.95 - (drops[loss][seed] if batch == 8 else 0)))
+    assert f"about 16 would resolve 2.0 points, about {pairs_needed(0.01 / 0.0264575)} the margin of 1.0." in text
 
 
 def test_one_loss_alone_is_told_by_its_penalty() -> None:

@@ -12,7 +12,7 @@ from ablation.report.build import Effect, Report
 from ablation.report.curves import MOST_VARIANTS
 from ablation.report.figures import batch_size, effects, others
 from ablation.report.formats import Table
-from ablation.report.wording import METRICS, count, decimals, interval, listing, points
+from ablation.report.wording import DIAGNOSTICS, METRICS, count, decimals, interval, listing, points
 
 MOST_PANELS = 16  # of a figure other than the first
 MOST_NAMED = 12  # effects whose numbers the alternative text tells one by one
@@ -184,18 +184,20 @@ def _diagnostics(report: Report) -> Picture:
     panels, missing = _drawable(report, [diagnostic.panel for diagnostic in found])
     if missing:
         return Picture(name, title, missing=missing)
-    shown = list(dict.fromkeys(diagnostic.name for diagnostic in found))
+    names = list(dict.fromkeys(diagnostic.name for diagnostic in found))
+    shown = [known for known in DIAGNOSTICS if known in names][: max(1, MOST_PANELS // len(panels))]
+    drawn = [diagnostic for diagnostic in found if diagnostic.name in shown]
     caption = (
-        "Means over the last tenth of the logged steps, on training batches, with 95 % t-intervals over seeds: "
-        f"{listing(shown)}. p_pos is the probability of the positive among all 2B \u2212 1 candidates."
+        "Each seed's mean over the last tenth of the logged steps, on training batches; then the mean and 95 % t-interval "
+        "over seeds. p_pos is the probability of the positive among all 2B \u2212 1 candidates."
     )
     ends = [
-        f"{d.name} of {report.grid.loss_titles[d.loss]} at batch {d.batch_size}: {d.estimate.mean:.3g}"
-        for d in found[:MOST_NAMED]
+        f"{DIAGNOSTICS[d.name]} of {report.grid.loss_titles[d.loss]} at batch {d.batch_size}: {d.estimate.mean:.3g}"
+        for d in drawn[:MOST_NAMED]
     ]
     alt = f"Diagnostics at the end of training by batch size. {'; '.join(ends)}."
     data = figure_tables.diagnostics(report, found)
-    return Picture(name, title, caption, alt, data, partial(others.diagnostics, report, found, panels))
+    return Picture(name, title, caption, alt, data, partial(others.diagnostics, report, drawn, panels))
 
 
 def _drawable(report: Report, panels: Sequence[Panel]) -> tuple[list[Panel], str]:

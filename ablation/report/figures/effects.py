@@ -101,5 +101,6 @@ def _lines(axes: Axes, report: Report, effects: Sequence[Effect]) -> list[Annota
         for at, value, (_, _, resolved) in zip(x, y, found, strict=True):
             face = stroke.colour if resolved else PAPER
             axes.plot(at, value, stroke.marker, color=stroke.colour, markerfacecolor=face, markersize=6, zorder=3)
-        ends.append((_versus(report.grid.loss_titles, losses), x[-1], y[-1], stroke.text))
+        name = report.grid.loss_titles[losses[0]] if len(losses) == 1 else " \u2212 ".join(losses)
+        ends.append((name, x[-1], y[-1], stroke.text))
     return style.labels(axes, ends)

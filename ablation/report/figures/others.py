@@ -17,7 +17,7 @@ from ablation.report.figures import style
 from ablation.report.figures.style import GREY, INK, PAPER
 from ablation.report.paths import Diagnostic, LearningCurve
 from ablation.report.responses import Response
-from ablation.report.wording import METRICS
+from ablation.report.wording import DIAGNOSTICS, METRICS
 
 
 def responses(report: Report, found: Sequence[Response]) -> Figure:
@@ -95,9 +95,9 @@ def learning_curves(report: Report, keys: Sequence[tuple[Panel, str]]) -> Figure
 
 
 def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Panel]) -> Figure:
-    """A row per diagnostic, a column per panel: its mean at the end of training over batch sizes, a line per loss."""
-    names = list(dict.fromkeys(diagnostic.name for diagnostic in found))
-    figure, axes = style.panels(len(names) * len(panels), len(panels), height=2.7)
+    """A panel per diagnostic and panel of the report: the mean at the end of training over batch sizes, a line per loss."""
+    names = [name for name in DIAGNOSTICS if any(diagnostic.name == name for diagnostic in found)]
+    figure, axes = style.panels(len(names) * len(panels), max(2, len(panels)), height=2.9)
     labels: list[tuple[Axes, list[Annotation]]] = []
     keys = [(name, panel) for name in names for panel in panels]
     for place, (name, panel) in zip(axes, keys, strict=True):
@@ -106,7 +106,7 @@ def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Pa
         chosen = [d for d in found if (d.name, d.panel) == (name, panel)]
         if _wide([d.estimate.mean for d in found if d.name == name]):
             place.set_yscale("log")
-        place.set_ylabel(style.one_line(name))
+        place.set_ylabel(style.one_line(DIAGNOSTICS[name], 36))
         ends = [_diagnostic(place, report, chosen, loss) for loss in dict.fromkeys(d.loss for d in chosen)]
         labels.append((place, style.labels(place, ends)))
     style.settle(figure)
