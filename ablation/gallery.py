@@ -71,7 +71,7 @@ def _title(dataset: Component, views: Views) -> str:
     low, high = views.crop_scale
     flip = "flip" if views.flip else "no flip"
     return (
-        f"{catalog.DATASETS[dataset.name].title}: crop {low:g} to {high:g}, {flip}, jitter {views.jitter:g}, "
+        f"{catalog.dataset(dataset).title}: crop {low:g} to {high:g}, {flip}, jitter {views.jitter:g}, "
         f"grayscale {views.grayscale:g}, blur {views.blur:g}"
     )
 

@@ -5,7 +5,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,24 +12,16 @@ import typer
 
 from ablation import durable
 from ablation.cli.collect import collect
-from ablation.cli.common import CELL_HELP, SweepFile, SweepFolder, find_cell, open_ledger
+from ablation.cli.compare import compare
+from ablation.cli.common import CELL_HELP, Overrides, SweepFile, SweepFolder, find_cell, open_ledger
 from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
 from ablation.cli.status import counted, status
+from ablation.cli.views import leave_views, views
 from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
 
 if TYPE_CHECKING:
     from ablation.ledger import Ledger
-    from ablation.plan import Plan
-
-
-class Form(StrEnum):
-    """How a comparison is printed."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    JSON = "json"
-
 
 app = typer.Typer(
     name="ablation",
@@ -42,10 +33,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
-]
 Address = Annotated[str | None, typer.Option(metavar="ADDR", help="A running Ray cluster; else one is started here.")]
 RetryStatus = Literal["failed", "diverged", "oom", "timeout", "all"]
 Retry = Annotated[RetryStatus | None, typer.Option(help="Run cells that ended this way again.")]
@@ -127,6 +114,8 @@ app.command()(status)
 app.command()(logs)
 app.command("gc")(collect)
 app.command()(doctor)
+app.command()(compare)
+app.command()(views)
 
 
 @app.command()
@@ -134,50 +123,6 @@ def report(folder: SweepFolder) -> None:
     """Write the report of the sweep in DIR, finished or not."""
     ledger = open_ledger(folder)
     print(_report(ledger))
-
-
-@app.command()
-def views(
-    file: SweepFile,
-    out: Annotated[Path, typer.Option(metavar="PNG", help="The picture to write.")] = Path("views.png"),
-    overrides: Overrides = None,
-) -> None:
-    """Draw training images beside the augmented pairs that the sweep makes of them."""
-    from ablation import gallery
-    from ablation.plan import read
-
-    gallery.write(read(file, overrides or []), out)
-    print(out)
-
-
-@app.command()
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="DIR_A", help="A sweep's folder.")],
-    second: Annotated[Path, typer.Argument(metavar="DIR_B", help="Another sweep's folder, judged against DIR_A.")],
-    margin: Annotated[
-        float | None,
-        typer.Option(min=0, max=0.5, help="Differences below it don't matter, such as 0.01 for one point."),
-    ] = None,
-    form: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
-) -> None:
-    """Compare two sweeps, cell by cell: is DIR_B better or worse than DIR_A, equivalent, newly failed, or neither?"""
-    import json
-
-    from ablation.plan import Plan
-    from ablation.report import compare as comparing
-    from ablation.report import formats
-
-    sides = []
-    for folder in (first, second):
-        ledger = _ledger(folder)
-        sides.append(comparing.Side(str(folder), Plan.load(ledger.plan_file), ledger.records()))
-    found = comparing.compare(sides[0], sides[1], margin)
-    if form is Form.JSON:
-        print(json.dumps(comparing.data(found), indent=1))
-    elif form is Form.MARKDOWN:
-        print("\n\n".join([*map(formats.escape, comparing.lead(found)), formats.to_markdown(comparing.table(found))]))
-    else:
-        print("\n".join([*comparing.lead(found), "", formats.to_text(comparing.table(found))]))
 
 
 @app.command()
@@ -241,29 +186,19 @@ def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, m
 
         with SweepDisplay(plan, before, Console()) as display:
             reason = schedule.run(plan, ledger, display, address=address, max_concurrent=max_concurrent)
-        _draw_views(plan, ledger)
     records = ledger.records()
     for line in ledger.quarantined:
         print(line, file=sys.stderr)
     states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in wanted)
     print(f"{counted(states)} after {duration(time.monotonic() - start)}")
+    if missing and not states["todo"]:  # who interrupts does not want to wait for a picture
+        leave_views(plan, ledger)
     print(f"report: {_report(ledger)}")
     if states["todo"]:
         again = " --retry failed" if states["failed"] else ""
         print(f"{reason or 'interrupted'}; go on with: ablation resume {ledger.folder}{again}")
         return INTERRUPTED
     return DONE if states.keys() == {"done"} else SOME_FAILED
-
-
-def _draw_views(plan: "Plan", ledger: "Ledger") -> None:
-    """Leaves the gallery for the report; a sweep that ran is worth reporting without it."""
-    from ablation import gallery
-    from ablation.report.sections import VIEWS
-
-    try:
-        gallery.write(plan, ledger.folder / VIEWS)
-    except UserError as error:
-        print(f"no picture of the views: {error}", file=sys.stderr)
 
 
 def _report(ledger: "Ledger") -> Path:

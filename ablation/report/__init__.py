@@ -37,7 +37,7 @@ def write(plan: Plan, records: Mapping[str, Record], folder: Path, histories: Hi
         pictures = figures.pictures(report)
         drawings = draw(pictures, root / "figures")
         images = _images(folder, root)
-        page = sections.document(report, pictures, sections.read_sweep(folder), gallery=bool(images))
+        page = sections.document(report, pictures, sections.Beside.of(folder))
         for name, text in texts(report, page).items():
             (root / name).write_text(text, encoding="utf-8", newline="\n")
         path = root / "index.html"

@@ -35,8 +35,9 @@ def statements(report: Report) -> list[Statement]:
 def premises(report: Report) -> list[Statement]:
     """Per dataset: whether runs came into the regime that the rounding claim for small batches speaks of.
 
-    The claim is about anchors with xi << 1. Where their share was not logged, the mean p_pos bounds it: with 1 - p_pos =
-    xi / (1 + xi), the share below `SMALL_XI` is at most p_pos (1 + SMALL_XI), since no other anchor's p_pos is below 0.
+    The claim is about anchors with xi << 1. Where their share was not logged, the mean p_pos bounds it: one with xi
+    below `SMALL_XI` has a p_pos = 1 / (1 + xi) of nearly 1, any other at least 0, so that it is at most
+    mean p_pos x (1 + SMALL_XI).
     """
     found = []
     for panel in report.grid.panels:
@@ -63,8 +64,8 @@ def _premise(value: float, where: str, *, logged: bool) -> str:
         )
     if share < STATED_SHARE:
         return (
-            f"regime not reached. At the end of training {seen}: fewer than {stated}, so that no difference here speaks "
-            "for or against the claim."
+            f"regime not reached. At the end of training {seen}: fewer than {stated}, so that no difference here "
+            "speaks for or against the claim."
         )
     if logged:
         return f"regime reached. At the end of training {seen}; the claim can be tested where it is {stated} or more."

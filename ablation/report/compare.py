@@ -17,6 +17,7 @@ from ablation.plan import Plan
 from ablation.record import Record, Status
 from ablation.report import stats
 from ablation.report.formats import Entry, Table
+from ablation.report.provenance import dataset_of
 from ablation.report.stats import Paired
 from ablation.report.wording import DASH, PLUS_MINUS, interval, p_value, percent, points
 
@@ -172,7 +173,7 @@ def _refuse_mixed(first: Side, second: Side) -> None:
             judged = record.cell.evaluation
             protocols.setdefault(f"{judged.protocol}, version {judged.version}", []).append(side.name)
             if record.data_checksum:
-                checksums[record.cell.dataset.name].setdefault(record.data_checksum[:12], []).append(side.name)
+                checksums[dataset_of(record)].setdefault(record.data_checksum[:12], []).append(side.name)
     mixed = {"evaluation protocols": protocols} | {f"data of {name}": sums for name, sums in checksums.items()}
     for what, values in mixed.items():
         if len(values) > 1:

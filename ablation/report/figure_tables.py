@@ -127,8 +127,8 @@ def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
         known = estimate.low is not None and estimate.high is not None
         ends = f"{estimate.low:.3g} to {estimate.high:.3g}" if known else DASH
         texts = [
-            report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size), DIAGNOSTICS.get(diagnostic.name, diagnostic.name),
-            f"{estimate.mean:.4g}", ends, str(estimate.n),
+            report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size),
+            DIAGNOSTICS.get(diagnostic.name, diagnostic.name), f"{estimate.mean:.4g}", ends, str(estimate.n),
         ]  # fmt: skip
         rows.append([*panel_entries(diagnostic.panel), *map(Entry, texts)])
     return Table(header, rows, numeric_from=len(axes) + 1)

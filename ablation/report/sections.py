@@ -1,7 +1,9 @@
 """The report as a document: which sections there are, in which order, and what each says around its numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from ablation.record import Status
 from ablation.report import answer, figure_tables, method, tables
@@ -17,8 +19,27 @@ MOST_RUNS = 2000  # that the page lists one by one
 MOST_TRACES = 20  # tracebacks that the page shows
 
 
-def document(report: Report, pictures: Sequence[Picture], sweep: str | None, *, gallery: bool) -> Document:
-    """The whole page. `sweep` is the sweep file's text, `gallery` whether there is a picture of augmented pairs."""
+@dataclass(frozen=True)
+class Beside:
+    """What lies in the sweep's folder beside its records, for the page to show or to lead to."""
+
+    sweep: str | None = None  # the sweep file's text
+    gallery: bool = False  # whether there is a picture of augmented pairs
+    logs: frozenset[str] = frozenset()  # ids of the cells that have a log
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """What lies in `folder`."""
+        sweep = folder / "sweep.yaml"
+        return cls(
+            sweep.read_text(encoding="utf-8", errors="replace") if sweep.is_file() else None,
+            (folder / VIEWS).is_file(),
+            frozenset(path.stem for path in (folder / "logs").glob("*.log")),
+        )
+
+
+def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Document:
+    """The whole page."""
     plots = {picture.name: list(_figure(number, picture)) for number, picture in enumerate(pictures, 1)}
     between = [name for name in plots if name.startswith("response")]
     sections = [
@@ -33,19 +54,13 @@ def document(report: Report, pictures: Sequence[Picture], sweep: str | None, *, 
         Section("curves", _title(pictures, "learning_curves"), [*plots["learning_curves"], *_equal_budgets(report)]),
         Section("diagnostics", _title(pictures, "diagnostics"), [*_premise(report), *plots["diagnostics"]]),
         Section("table", "Table 1: accuracy by batch size", list(_table(report))),
-        Section("views", "Augmented pairs", [_gallery(there=gallery)]),
-        Section("failures", "Failures", list(_failures(report))),
-        Section("provenance", "Method and provenance", list(method.provenance_blocks(report, sweep))),
+        Section("views", "Augmented pairs", [_gallery(there=beside.gallery)]),
+        Section("failures", "Failures", list(_failures(report, beside.logs))),
+        Section("provenance", "Method and provenance", list(method.provenance_blocks(report, beside.sweep))),
         Section("reproduce", "Reproduce", list(method.reproduce(report))),
         Section("definitions", "Definitions", list(method.definitions(report))),
     ]
     return Document(report.plan.report.title or report.plan.name, report.plan.question, _progress(report), sections)
-
-
-def read_sweep(folder: Path) -> str | None:
-    """The sweep file that lies beside the records, where one does."""
-    path = folder / "sweep.yaml"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
 
 
 def _title(pictures: Sequence[Picture], name: str) -> str:
@@ -191,21 +206,21 @@ def _gallery(*, there: bool) -> Block:
     return Text(f"No picture: `ablation views sweep.yaml --out {VIEWS}` in the sweep's folder makes one.")
 
 
-def _failures(report: Report) -> Iterator[Block]:
-    table = tables.failures(report)
+def _failures(report: Report, logs: Collection[str]) -> Iterator[Block]:
+    table = tables.failures(report, logs)
     if not table.rows:
         yield Text("None.")
         return
     yield Sheet(table, "Runs that ended without a result", "failures")
-    logs = {
+    traces = {
         run.record.id: run.record.failure.traceback
         for run in report.grid.failures()
         if run.record and run.record.failure and run.record.failure.traceback
     }
-    shown = list(logs.items())[:MOST_TRACES]
+    shown = list(traces.items())[:MOST_TRACES]
     if shown:
-        more = len(logs) - len(shown)
+        more = len(traces) - len(shown)
         yield Fold(
             f"Their tracebacks{f', the first {MOST_TRACES}' if more else ''}",
-            [block for cell_id, log in shown for block in (Text(cell_id), method.log(log))],
+            [block for cell_id, trace in shown for block in (Text(cell_id), method.log(trace))],
         )

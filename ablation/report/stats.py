@@ -185,8 +185,10 @@ def t_quantile(df: int, alpha: float = ALPHA) -> float:
 def _signs(n: int) -> NDArray[np.float64]:
     """All sign patterns of n differences, a row each, or as many random ones as there are for `_EXACT_FLIPS`."""
     if n <= _EXACT_FLIPS:
-        return 1.0 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-    return 1.0 - 2 * np.random.default_rng(0).integers(0, 2, (2**_EXACT_FLIPS, n))
+        flipped = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    else:
+        flipped = np.random.default_rng(0).integers(0, 2, (2**_EXACT_FLIPS, n))
+    return np.asarray(1 - 2 * flipped, dtype=np.float64)
 
 
 def _t_test(differences: Estimate) -> float | None:

@@ -1,6 +1,6 @@
 """The report's main tables, as formatted entries: coverage, accuracy, paired effects, failures, provenance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ablation.record import Status
 from ablation.report.aggregate import TODO, Grid, Panel
@@ -75,9 +75,9 @@ def curve_data(report: Report) -> Table:
     return Table(header, rows, numeric_from=len(axes) + 1)
 
 
-def failures(report: Report) -> Table:
-    """Every run that ended without a result, linked to its record."""
-    header = [*panel_header(report.grid), "loss", "batch size", "seed", "status", "last step", "error", "record"]
+def failures(report: Report, logs: Collection[str] = ()) -> Table:
+    """Every run that ended without a result, linked to its record and, where `logs` has its id, to its log."""
+    header = [*panel_header(report.grid), "loss", "batch size", "seed", "status", "last step", "error", "record", "log"]
     rows = []
     for run in report.grid.failures():
         if run.record is None or run.record.failure is None:
@@ -89,7 +89,8 @@ def failures(report: Report) -> Table:
         step = "none" if failure.step is None else f"{failure.step:,}"
         error = Entry(_shortened(f"{failure.kind}: {failure.message}", 200))
         link = Entry(run.record.id, link=f"../records/{run.record.id}.json")
-        rows.append([*panel_entries(run.panel), *map(Entry, [*where, step]), error, link])
+        log = Entry("log", link=f"../logs/{run.record.id}.log") if run.record.id in logs else Entry(DASH)
+        rows.append([*panel_entries(run.panel), *map(Entry, [*where, step]), error, link, log])
     return Table(header, rows, numeric_from=len(header))
 
 

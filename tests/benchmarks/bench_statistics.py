@@ -27,8 +27,10 @@ def main() -> None:
         family = family_false_alarms(n, replicates // 4, FAMILY)
         lines.append(f"{n:5}  {coverage(n, replicates):16.1%}  {false_alarms(n, replicates):19.1%}  {family:18.1%}")
     lines.append("pairs for 80 % power, by the report's hint and by simulation:")
-    for effect in (0.5, 1.0, 1.7):
-        lines.append(f"  effect of {effect} sd: {stats.pairs_needed(effect)} and {simulated_pairs(effect, replicates)}")
+    lines += [
+        f"  effect of {effect} sd: {stats.pairs_needed(effect)} and {simulated_pairs(effect, replicates)}"
+        for effect in (0.5, 1.0, 1.7)
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

@@ -113,7 +113,7 @@ def test_the_command_prints_text_markdown_and_json(tmp_path: Path) -> None:
         ledger = Ledger(tmp_path / name)
         ledger.create()
         ledger.sweep_file.write_text("name: synthetic\n")
-        plan.save(ledger.plan_file)
+        plan.save(ledger.plan_file)  # after the sweep file: it is then the current one
         for planned in plan.cells:
             accuracy = 0.9 + shift + (1 + shift) * WOBBLE[planned.cell.seed]
             ledger.put(record_of(planned.cell, accuracy), History())

@@ -218,7 +218,11 @@ def test_a_failure_is_listed_with_step_error_and_record(tmp_path: Path) -> None:
     failure = "FloatingPointError: a"
     (line,) = (line for line in text.splitlines() if record.id in line and failure in line)
     assert "| diverged | 117 | FloatingPointError: a \\| b &lt;script&gt; \\$x\\$ \\[l\\](u) \\`c\\` \\*d\\* |" in line
-    assert f"[{record.id}](../records/{record.id}.json)" in line
+    assert line.endswith(f"| [{record.id}](../records/{record.id}.json) | \u2013 |")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / f"logs/{record.id}.log").touch()
+    text = markdown(report.write(plan, by_id([record]), tmp_path))
+    assert f"| [log](../logs/{record.id}.log) |" in text
 
 
 def test_mixed_provenance_is_said_aloud(tmp_path: Path) -> None:
@@ -312,7 +316,7 @@ def test_any_ledger_can_be_reported_and_every_cell_is_accounted_for(
     records = some_records(plan, seed, kept)
     built = build(plan, records, history_of if seed % 2 else no_history)
     shown = pictures(built)
-    page = sections.document(built, shown, None, gallery=False)
+    page = sections.document(built, shown, sections.Beside())
     files = texts(built, page) | {"index.html": html(page, {picture.name: "" for picture in shown}, {}, PALETTE)}
     for name, text in files.items():
         assert not re.search(r"\bnan\b", text.replace("loss is nan", "")), name

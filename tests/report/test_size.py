@@ -3,13 +3,10 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from ablation import report
 from tests.report.synthetic import history_of, plan_of, records_of
 
 
-@pytest.mark.slow
 def test_ten_thousand_records(tmp_path: Path) -> None:
     plan = plan_of(
         losses=("infonce", "flatnce", "dcl", "flatnce_log", "infonce_textbook"), batch_sizes=(4, 8, 16, 32, 64),

@@ -188,8 +188,8 @@ def _diagnostics(report: Report) -> Picture:
     shown = [known for known in DIAGNOSTICS if known in names][: max(1, MOST_PANELS // len(panels))]
     drawn = [diagnostic for diagnostic in found if diagnostic.name in shown]
     caption = (
-        "Each seed's mean over the last tenth of the logged steps, on training batches; then the mean and 95 % t-interval "
-        "over seeds. p_pos is the probability of the positive among all 2B \u2212 1 candidates."
+        "Each seed's mean over the last tenth of the logged steps, on training batches; then the mean and 95 % "
+        "t-interval over seeds. p_pos is the probability of the positive among all 2B \u2212 1 candidates."
     )
     ends = [
         f"{DIAGNOSTICS[d.name]} of {report.grid.loss_titles[d.loss]} at batch {d.batch_size}: {d.estimate.mean:.3g}"

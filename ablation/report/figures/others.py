@@ -95,7 +95,7 @@ def learning_curves(report: Report, keys: Sequence[tuple[Panel, str]]) -> Figure
 
 
 def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Panel]) -> Figure:
-    """A panel per diagnostic and panel of the report: the mean at the end of training over batch sizes, a line per loss."""
+    """A panel per diagnostic and panel of the report: the mean at the end of training, a line per loss."""
     names = [name for name in DIAGNOSTICS if any(diagnostic.name == name for diagnostic in found)]
     figure, axes = style.panels(len(names) * len(panels), max(2, len(panels)), height=2.9)
     labels: list[tuple[Axes, list[Annotation]]] = []
