@@ -81,6 +81,12 @@ def _seconds(value: object) -> object:
     raise ValueError("should be a time such as 90s, 30m, 2h or 1d")
 
 
+def _margin(value: object) -> object:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 0.5):
+        return value
+    raise ValueError("should be a share of the test images above 0 and below 0.5, such as 0.01 for one point")
+
+
 class Resources(Frozen):
     """What a trial may use. Nothing here changes a result, so nothing here enters an id."""
 
@@ -106,6 +112,11 @@ class ReportOptions(Frozen):
     model_config = ConfigDict(strict=True)
 
     title: str | None = None
+    notes: list[str] = Field(default_factory=list)  # sentences that the report repeats
+    metric: Literal["linear_top1", "linear_top5", "knn_top1"] = "linear_top1"  # what answer, figures and tests speak of
+    equivalence_margin: Annotated[float | None, BeforeValidator(_margin)] = None
+    """The share of test images, in (0, 0.5), below which a difference of accuracies doesn't matter; None: no test."""
+    published: bool = False  # published accuracies behind the first figure
     reference_batch: int | None = None  # the batch size that the others are compared with; None: the largest
     comparisons: list[Annotated[tuple[str, str], Field(strict=False)]] = Field(default_factory=list)
     """Pairs of losses (a, b) as the cells' settings show them, read as a - b."""

@@ -12,10 +12,12 @@ import typer
 
 from ablation import durable
 from ablation.cli.collect import collect
-from ablation.cli.common import CELL_HELP, SweepFile, SweepFolder, find_cell, open_ledger
+from ablation.cli.common import CELL_HELP, Overrides, SweepFile, SweepFolder, find_cell, open_ledger
+from ablation.cli.compare import compare
 from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
 from ablation.cli.status import counted, status
+from ablation.cli.views import leave_views, views
 from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
 
 if TYPE_CHECKING:
@@ -31,10 +33,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
-]
 Address = Annotated[str | None, typer.Option(metavar="ADDR", help="A running Ray cluster; else one is started here.")]
 RetryStatus = Literal["failed", "diverged", "oom", "timeout", "all"]
 Retry = Annotated[RetryStatus | None, typer.Option(help="Run cells that ended this way again.")]
@@ -116,6 +114,8 @@ app.command()(status)
 app.command()(logs)
 app.command("gc")(collect)
 app.command()(doctor)
+app.command()(compare)
+app.command()(views)
 
 
 @app.command()
@@ -191,6 +191,8 @@ def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, m
         print(line, file=sys.stderr)
     states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in wanted)
     print(f"{counted(states)} after {duration(time.monotonic() - start)}")
+    if missing and not states["todo"]:  # who interrupts does not want to wait for a picture
+        leave_views(plan, ledger)
     print(f"report: {_report(ledger)}")
     if states["todo"]:
         again = " --retry failed" if states["failed"] else ""
@@ -203,4 +205,4 @@ def _report(ledger: "Ledger") -> Path:
     from ablation import report as reports
     from ablation.plan import Plan
 
-    return reports.write(Plan.load(ledger.plan_file), ledger.records(), ledger.folder)
+    return reports.write(Plan.load(ledger.plan_file), ledger.records(), ledger.folder, ledger.history)

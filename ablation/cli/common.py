@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 SweepFile = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file.")]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's folder, such as results/NAME.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the sweep file; may be given again."),
+]
 CELL_HELP = "a cell's number in `ablation plan` from 1, or its id, or how the id begins"
 MOST_ROWS = 40  # of a list; the rest is counted
 

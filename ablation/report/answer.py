@@ -8,6 +8,9 @@ from ablation.report.build import Effect, Report
 from ablation.report.stats import Estimate
 from ablation.report.wording import count, decimals, interval, listing, p_value, percent, points
 
+SMALL_XI = 1e-3  # anchors below it are in the regime where rounding could swamp the gradient
+STATED_SHARE = 0.1  # of the anchors; with fewer in it the regime was not reached
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -27,6 +30,48 @@ def statements(report: Report) -> list[Statement]:
             names = " and ".join(report.grid.loss_titles[loss] for loss in losses)
             found.append(Statement(f"{panel.title}: {names}.", _statement(report, panel, losses)))
     return found
+
+
+def premises(report: Report) -> list[Statement]:
+    """Per dataset: whether runs came into the regime that the rounding claim for small batches speaks of.
+
+    The claim is about anchors with xi << 1. Where their share was not logged, the mean p_pos bounds it: one with xi
+    below `SMALL_XI` has a p_pos = 1 / (1 + xi) of nearly 1, any other at least 0, so that it is at most
+    mean p_pos x (1 + SMALL_XI).
+    """
+    found = []
+    for panel in report.grid.panels:
+        logged = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "xi_below_1e3"]
+        bounds = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "p_pos"]
+        known = logged or bounds
+        if known:
+            most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
+            where = f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
+            text = _premise(most.estimate.mean, where, logged=bool(logged))
+            found.append(Statement(f"The rounding claim, {panel.title}:", text))
+    return found
+
+
+def _premise(value: float, where: str, *, logged: bool) -> str:
+    share = value if logged else min(1.0, value * (1 + SMALL_XI))
+    stated = f"{100 * STATED_SHARE:g} %"
+    if logged:
+        seen = f"at most {100 * share:.3g} % of the anchors had xi below {SMALL_XI:g} ({where})"
+    else:
+        seen = (
+            f"at most {100 * share:.3g} % of the anchors can have had xi below {SMALL_XI:g} (the largest mean p_pos is "
+            f"{value:.3g}, of {where})"
+        )
+    if share < STATED_SHARE:
+        return (
+            f"regime not reached. At the end of training {seen}: fewer than {stated}, so that no difference here "
+            "speaks for or against the claim."
+        )
+    if logged:
+        return f"regime reached. At the end of training {seen}; the claim can be tested where it is {stated} or more."
+    return (
+        f"not decided by p_pos alone. At the end of training {seen}: {stated} would have to be, and a mean can't tell."
+    )
 
 
 def _statement(report: Report, panel: Panel, losses: tuple[str, ...]) -> str:
@@ -97,11 +142,19 @@ def _sentence(effect: Effect, found: Estimate, body: str) -> str:
     seeds = count(found.n, "seed")
     if found.sd == 0:
         equal = "no difference" if found.mean == 0 else "the same difference"
+        if effect.equivalent:
+            return f"Equivalent in {seeds}: {body} (no difference in any pair)."
         return f"Not resolved with {seeds}: {body} ({equal} in all {found.n} pairs: no variance, no test)."
     evidence = (
         f"(95 % interval {interval(found, places)}; {count(found.n, 'pair')}; "
         f"Holm-adjusted p {p_value(effect.p_holm, relation=True)})"
     )
+    if effect.equivalent and effect.margin is not None:
+        edge = points(effect.margin, places, sign=False)
+        return (
+            f"Equivalent within {edge} points: {body} {evidence[:-1]}; "
+            f"equivalence p {p_value(effect.p_equivalence, relation=True)})."
+        )
     if effect.resolved:
         return f"{body[0].upper()}{body[1:]} {evidence}."
     return f"Not resolved with {seeds}: {body} {evidence}. {_power(effect, found, places)}"
@@ -116,7 +169,12 @@ def _power(effect: Effect, found: Estimate, places: int) -> str:
     many = f"about {needed:,}" if needed else "more than 1,000"
     seen = points(abs(found.mean), places, sign=False)
     reach = f"{points(resolvable, places, sign=False)} points" if resolvable < 1 else "no difference at all"
-    return f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    text = f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    if effect.margin is not None:
+        needed = effect.pairs_for_margin
+        many = f"about {needed:,}" if needed else "more than 1,000"
+        text = f"{text[:-1]}, {many} the margin of {points(effect.margin, places, sign=False)}."
+    return text
 
 
 def _scope(effects: Sequence[Effect]) -> str:

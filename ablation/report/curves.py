@@ -46,6 +46,15 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Overlay:
+    """Published accuracies of one source and recipe, in percent."""
+
+    label: str
+    style: int  # of the loss that it stands for
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class PanelView:
     """A panel ready to draw."""
 
@@ -53,6 +62,7 @@ class PanelView:
     batch_sizes: tuple[int, ...]
     curves: tuple[Curve, ...]
     levels: tuple[Level, ...]  # those within the limits
+    overlays: tuple[Overlay, ...]
     limits: tuple[float, float]  # of the accuracy axis, in percent
     remark: str  # what lies beyond the limits
     places: int  # decimals
@@ -74,9 +84,9 @@ def views(report: Report) -> list[list[PanelView]]:
     return [[_view(report, panel) for panel in report.grid.panels if panel.variant == variant] for variant in variants]
 
 
-def describe(rows: Sequence[Sequence[PanelView]]) -> str:
+def describe(rows: Sequence[Sequence[PanelView]], metric: str) -> str:
     """Alternative text: each curve from its smallest to its largest batch, and the levels, in numbers."""
-    sentences = ["Linear top-1 accuracy in percent against batch size on a logarithmic axis."]
+    sentences = [f"{metric} in percent against batch size on a logarithmic axis."]
     for view in (view for row in rows for view in row):
         known = [text for text in (_curve_text(curve, view.places) for curve in view.curves) if text]
         levels = [f"{level.label} {level.value:.{view.places}f}" for level in view.levels]
@@ -130,17 +140,33 @@ def _view(report: Report, panel: Panel) -> PanelView:
         batch_sizes=tuple(sizes),
         curves=tuple(curves),
         levels=tuple(level for level in levels if low <= level.value <= high),
+        overlays=tuple(_overlays(report, panel)),
         limits=(low, high),
         remark=_remark(levels, ends, (low, high)),
         places=decimals(panel.test_images),
     )
 
 
+def _overlays(report: Report, panel: Panel) -> list[Overlay]:
+    """Published series of the panel's dataset, in the style of the first loss of that name."""
+    cells = [run.cell for run in report.grid.runs if run.panel == panel]
+    names = {str(run.settings["loss"]): run.cell.pretraining for run in report.grid.runs}
+    styles = {cell.loss.name: position for position, cell in reversed(list(enumerate(names.values()))) if cell}
+    return [
+        Overlay(f"{series.source}: {series.recipe}", styles[series.loss], series.points)
+        for series in report.published
+        if series.dataset == cells[0].dataset.name
+    ]
+
+
 def _shared_limits(report: Report, dataset: str) -> tuple[float, float]:
     """One accuracy axis for all panels of a dataset, so that they can be compared."""
     summaries = [summary for summary in report.accuracy if summary.panel.dataset == dataset]
     dots = [100 * score for summary in summaries if summary.loss for score in summary.scores.values()]
-    return limits(dots, _interval_ends(summaries), [level.value for level in _levels(summaries)])
+    known = {summary.panel for summary in summaries}
+    overlays = [overlay for panel in known for overlay in _overlays(report, panel)]
+    taken_in = [*(level.value for level in _levels(summaries)), *(v for o in overlays for _, v in o.points)]
+    return limits(dots, _interval_ends(summaries), taken_in)
 
 
 def _levels(summaries: Sequence[Summary]) -> list[Level]:

@@ -39,13 +39,15 @@ def provenance(records: Iterable[Record]) -> list[Fact]:
     records = list(records)
     environments = [record.environment for record in records]
     facts = [Fact(title, Counter(_values(environments, field))) for field, title in _ENVIRONMENT.items()]
-    for dataset in dict.fromkeys(_dataset(record) for record in records):
-        sums = [record.data_checksum for record in records if _dataset(record) == dataset]
+    protocols = [f"{e.protocol}, version {e.version}" for e in (record.cell.evaluation for record in records)]
+    facts.append(Fact("Evaluation protocol", Counter(protocols)))
+    for dataset in dict.fromkeys(dataset_of(record) for record in records):
+        sums = [record.data_checksum for record in records if dataset_of(record) == dataset]
         facts.append(Fact(f"Data checksum, {dataset}", Counter(checksum for checksum in sums if checksum)))
     return [fact for fact in facts if fact.values]
 
 
-def _dataset(record: Record) -> str:
+def dataset_of(record: Record) -> str:
     """The dataset's name; an image folder's with its fingerprint and size, since there may be several."""
     name, known = record.cell.dataset.name, record.cell.dataset.parameters
     return f"{name} {str(known['fingerprint'])[:8]} at {known['image_size']}" if "fingerprint" in known else name

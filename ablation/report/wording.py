@@ -4,6 +4,22 @@ from collections.abc import Iterable
 
 from ablation.report.stats import Estimate
 
+METRICS = {  # as sentences and axes name them
+    "linear_top1": "Linear top-1 accuracy",
+    "linear_top5": "Linear top-5 accuracy",
+    "knn_top1": "Nearest-neighbour top-1 accuracy",
+}
+DIAGNOSTICS = {  # those that the figure draws first, as its axes name them
+    "p_pos": "p_pos",
+    "xi_below_1e3": "Share of anchors with xi < 1e-3",
+    "ess": "ESS of the negatives / their number",
+    "mi_closeness": "MI bound / log(2B \u2212 1)",
+    "rounding_error": "Rounding error of the gradient",
+    "gradient_norm": "Gradient norm at z",
+    "alignment": "Alignment",
+    "uniformity": "Uniformity",
+    "effective_rank": "Effective rank",
+}
 MINUS, PLUS_MINUS, DASH = "\u2212", "\u00b1", "\u2013"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ablation.catalog import LOSSES, Scalar
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
 from ablation.plan import Plan, PlannedCell, ReportOptions, Resources
-from ablation.record import Environment, Failure, Outcome, Record, Status
+from ablation.record import CurvePoint, Environment, Failure, History, Outcome, Record, Status, TracePoint
 
 ENVIRONMENT = Environment(
     package="0.1.0",
@@ -92,7 +92,7 @@ def record_of(
     done = status is Status.DONE and accuracy is not None
     outcome = Outcome(
         metrics={"linear_top1": accuracy or 0.0, "linear_top5": 1.0, "knn_top1": 0.9 * (accuracy or 0.0)},
-        selection={"l2": 0.1, "linear_top1": 0.9},
+        selection={"l2": 0.1, "l2_at_edge": 0.0, "validation_top1": accuracy or 0.0},
         samples=64_000,
         steps=500,
         features=64,
@@ -108,7 +108,7 @@ def record_of(
         outcome=outcome if done else None,
         failure=None if done else Failure(kind="FloatingPointError", message=message, step=117),
         data_checksum="f" * 64,
-        timings={"pretraining": 50.0, "evaluation": 9.0, "total": 60.0},
+        timings={"pretraining": 50.0, "evaluation": 10.0},
         peak_memory_bytes=10**9,
         attempts=1,
         finished="2025-01-01T00:00:00Z",
@@ -134,3 +134,14 @@ def records_of(
 def by_id(records: Iterable[Record]) -> dict[str, Record]:
     """Records as the ledger gives them."""
     return {record.id: record for record in records}
+
+
+def history_of(_: str) -> History:
+    """A history of four logged steps and two evaluations, whatever the cell."""
+    return History(
+        trace=[
+            TracePoint(step=s, samples=8 * s, loss=1.0, learning_rate=0.1, p_pos=s / 100, seconds=s / 10)
+            for s in (1, 10, 20, 40)
+        ],
+        curve=[CurvePoint(step=s, samples=8 * s, knn_top1=0.5 + s / 100) for s in (20, 40)],
+    )

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from ablation.plan import ReportOptions
 from ablation.record import Status
 from ablation.report import build, stats
+from ablation.report.build import Verdict
 from tests.report.synthetic import by_id, plan_of, record_of, records_of
 
 ACCURACIES = {  # seeds 0, 1, 2
@@ -164,3 +166,51 @@ def test_power_is_told_within_the_family() -> None:
     one_of_six = replace(alone, family=6)
     assert one_of_six.pairs_needed == stats.pairs_needed(0.02 / 0.0264575, 0.05 / 6)
     assert one_of_six.resolvable == pytest.approx(stats.resolvable(3, 0.05 / 6) * 0.0264575, rel=1e-3)
+
+
+def test_verdicts_of_a_difference_against_the_margin() -> None:
+    differences = {  # batch size -> flatnce - infonce of seeds 0..4; three tests in the family
+        8: (0.05, 0.051, 0.049, 0.05, 0.052),
+        32: (0.001, -0.001, 0.002, 0.0, 0.001),
+        64: (0.0, 0.0, 0.0, 0.0, 0.0),
+        128: (0.03, -0.02, 0.04, -0.03, 0.0),
+    }
+    plan = plan_of(batch_sizes=(8, 32, 64, 128), report={"equivalence_margin": 0.01})
+    records = records_of(plan, lambda loss, batch, seed: 0.9 + (differences[batch][seed] if loss == "flatnce" else 0))
+    report = build(plan, records)
+    assert [effect.verdict for effect in report.differences] == [
+        Verdict.HIGHER,
+        Verdict.EQUIVALENT,
+        Verdict.EQUIVALENT,  # no seed differs at all
+        Verdict.UNRESOLVED,
+    ]
+    assert [effect.family for effect in report.differences] == [4] * 4
+    noisy = report.differences[-1]
+    assert noisy.estimate is not None
+    assert noisy.estimate.sd is not None
+    assert noisy.pairs_for_margin == stats.pairs_needed(0.01 / noisy.estimate.sd, 0.05 / 4)
+    unasked = build(plan.model_copy(update={"report": ReportOptions()}), records)
+    assert [effect.verdict for effect in unasked.differences[1:]] == [Verdict.UNRESOLVED] * 3
+    assert unasked.trends[0].plateau is None
+    assert unasked.differences[-1].pairs_for_margin is None
+
+
+def test_the_declared_metric_is_the_one_that_is_tested() -> None:
+    plan = plan_of(batch_sizes=(8, 128), seeds=3, report={"metric": "knn_top1"})
+    report = build(plan, records_of(plan, accuracy))  # the synthetic kNN accuracy is .9 of the linear one
+    assert (report.metric, report.second_metric) == ("knn_top1", "linear_top1")
+    assert report.interactions[0].estimate is not None
+    assert report.interactions[0].estimate.mean == pytest.approx(-0.02 * 0.9)
+
+
+def test_trends_and_crossovers_of_a_panel() -> None:
+    plan = plan_of(batch_sizes=(8, 128), seeds=3, report={"equivalence_margin": 0.03})
+    report = build(plan, records_of(plan, accuracy))
+    infonce, flatnce = report.trends
+    assert infonce.slope is not None
+    assert infonce.slope.mean == pytest.approx(0.01)  # a penalty of .04 over four doublings
+    assert flatnce.plateau is not None
+    assert (flatnce.plateau.best, flatnce.plateau.batch) == (128, 8)
+    (crossover,) = report.crossovers
+    assert crossover.losses == ("flatnce", "infonce")
+    assert (crossover.shared, crossover.crossings) == (2, [])  # .02333 ahead at 8 and .00333 at 128

@@ -1,5 +1,7 @@
 """Figure 1: its numbers, its layout of labels, and that it is drawn the same every time."""
 
+import io
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
+from ablation.plan import Plan
 from ablation.record import Status
-from ablation.report import build, curves, figures
-from tests.report.synthetic import by_id, plan_of, record_of, records_of
+from ablation.report import build, curves
+from ablation.report import draw as write_figures
+from ablation.report.figures import batch_size, pictures, style
+from tests.report.synthetic import by_id, history_of, plan_of, record_of, records_of
 
 
 def steady(loss: str, batch_size: int, seed: int) -> float:
@@ -83,36 +88,65 @@ def test_more_than_four_variants_are_not_drawn() -> None:
 
 def test_the_description_is_made_of_the_data() -> None:
     plan = plan_of(seeds=1)
-    text = curves.describe(curves.views(build(plan, records_of(plan, steady, baseline=None))))
+    text = curves.describe(curves.views(build(plan, records_of(plan, steady, baseline=None))), "Accuracy")
     assert "Digits (8 x 8): SimCLR (InfoNCE) 90.2 at batch 8 and 93.2 at batch 128" in text
     assert "FlatCLR (FlatNCE) 91.2 at batch 8 and 94.2 at batch 128" in text
     assert "below the axis: chance 10 %" in text
 
 
 def test_the_description_of_nothing_says_so() -> None:
-    assert "no finished runs yet" in curves.describe(curves.views(build(plan_of(), {})))
+    assert "no finished runs yet" in curves.describe(curves.views(build(plan_of(), {})), "Accuracy")
 
 
-def test_the_figure_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    plan = plan_of(seeds=2)
-    views = curves.views(build(plan, records_of(plan, steady)))
-    figures.save(views, tmp_path / "first")
-    figures.save(views, tmp_path / "second")
+def drawn(plan: Plan, suffixes: Sequence[str]) -> dict[str, bytes]:
+    """File name -> bytes of every figure of this plan, all runs done."""
+    found = {}
+    with style.drawing():
+        for picture in pictures(build(plan, records_of(plan, steady), history_of)):
+            assert picture.draw, picture.missing
+            figure = picture.draw()
+            for suffix in suffixes:
+                file = io.BytesIO()
+                figure.savefig(file, format=suffix, metadata=style.NO_DATE[suffix])
+                found[f"{picture.name}.{suffix}"] = file.getvalue()
+    return found
+
+
+def test_every_figure_is_the_same_to_the_byte() -> None:
+    plan = plan_of(batch_sizes=(8, 128), seeds=2, temperature=(0.1, 0.5))
+    first = drawn(plan, ["svg"])
+    assert len(first) == 7
+    assert drawn(plan, ["svg"]) == first
+    assert b"<dc:date>" not in b"".join(first.values())
+
+
+def test_every_format_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8, 128), seeds=2)
+    first, *_ = pictures(build(plan, records_of(plan, steady)))
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        assert write_figures([first], tmp_path / folder).keys() == {"batch_size"}
     for suffix in ("svg", "pdf", "png"):
-        assert (tmp_path / f"first.{suffix}").read_bytes() == (tmp_path / f"second.{suffix}").read_bytes(), suffix
-    assert b"<dc:date>" not in (tmp_path / "first.svg").read_bytes()
+        one, other = (tmp_path / folder / f"batch_size.{suffix}" for folder in ("a", "b"))
+        assert one.read_bytes() == other.read_bytes(), suffix
 
 
-def test_labels_are_plain_text_in_any_script(tmp_path: Path) -> None:
-    plan = plan_of(losses=(r"$\frac{$", "\u65e5\u672c", "a_b^c"), seeds=1)
-    figures.save(curves.views(build(plan, records_of(plan, steady))), tmp_path / "figure")
-    assert (tmp_path / "figure.png").stat().st_size > 0
+def test_figures_of_an_earlier_report_go(tmp_path: Path) -> None:
+    (tmp_path / "response_temperature.svg").write_text("old")
+    assert write_figures([], tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_are_plain_text_in_any_script() -> None:
+    plan = plan_of(losses=(r"$\frac{$", "\u65e5\u672c", "a_b^c"), batch_sizes=(8, 128), seeds=1, temperature=(0.1, 0.5))
+    assert len(drawn(plan, ["svg"])) == 7
 
 
 def test_direct_labels_never_overlap() -> None:
     plan = plan_of(losses=("infonce", "flatnce", "dcl", "flatnce_log", "infonce_textbook"), seeds=1)
     views = curves.views(build(plan, records_of(plan, lambda *_: 0.9, baseline=0.9)))
-    figure = figures.draw(views)
+    with style.drawing():
+        figure = batch_size.draw(views, "Accuracy")
     (axes,) = figure.axes
     boxes = [
         Text.get_window_extent(text)  # without the leader line
@@ -126,7 +160,7 @@ def test_direct_labels_never_overlap() -> None:
 
 @given(st.lists(st.floats(-500, 500), max_size=12), st.floats(0.5, 50))
 def test_spread_keeps_order_and_distance(positions: list[float], gap: float) -> None:
-    moved = figures.spread(positions, gap)
+    moved = style.spread(positions, gap)
     order = sorted(range(len(positions)), key=lambda index: positions[index])
     settled = [moved[index] for index in order]
     assert all(b - a >= gap - 1e-6 for a, b in pairwise(settled))
@@ -134,5 +168,5 @@ def test_spread_keeps_order_and_distance(positions: list[float], gap: float) -> 
 
 
 def test_spread_leaves_alone_what_is_apart_and_centres_what_is_not() -> None:
-    assert figures.spread([30.0, 0.0], 10) == [30.0, 0.0]
-    assert figures.spread([5.0, 5.0, 100.0], 10) == [0.0, 10.0, 100.0]
+    assert style.spread([30.0, 0.0], 10) == [30.0, 0.0]
+    assert style.spread([5.0, 5.0, 100.0], 10) == [0.0, 10.0, 100.0]

@@ -1,22 +1,28 @@
 """The page and the files: what is said in words, that nothing is lost, and that any ledger can be reported."""
 
 import csv
+import io
 import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablation import report
 from ablation.errors import UserError
 from ablation.plan import Plan
-from ablation.record import Record, Status
-from ablation.report import answer, build, page, tables
+from ablation.record import History, Record, Status
+from ablation.report import answer, build, sections, tables, texts
 from ablation.report.aggregate import TODO
-from tests.report.synthetic import ENVIRONMENT, by_id, plan_of, record_of, records_of
+from ablation.report.build import no_history
+from ablation.report.document import html
+from ablation.report.figures import pictures
+from ablation.report.inline import PALETTE
+from ablation.report.stats import pairs_needed
+from tests.report.synthetic import ENVIRONMENT, by_id, history_of, plan_of, record_of, records_of
 
 COMPARISON = {"comparisons": [("flatnce", "infonce")]}
 
@@ -24,6 +30,10 @@ COMPARISON = {"comparisons": [("flatnce", "infonce")]}
 def said(plan: Plan, records: dict[str, Record]) -> str:
     (statement,) = answer.statements(build(plan, records))
     return statement.text
+
+
+def markdown(page: Path) -> str:
+    return page.with_suffix(".md").read_text()
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -88,6 +98,41 @@ def test_nothing_done_is_said() -> None:
     assert "No seed has results of both losses at any batch size." in text
 
 
+def premise_of(p_pos: float) -> str:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=1)
+    point = history_of("").trace[0].model_copy(update={"p_pos": p_pos})
+    built = build(plan, records_of(plan, lambda *_: 0.9), lambda _: History(trace=[point]))
+    (premise,) = answer.premises(built)
+    return premise.text
+
+
+def test_the_rounding_claim_stands_behind_its_premise() -> None:
+    assert premise_of(0.05).startswith(
+        "regime not reached. At the end of training at most 5 % of the anchors can have had"
+    )
+    assert premise_of(0.4).startswith("not decided by p_pos alone. At the end of training at most 40 % of the anchors")
+    assert answer.premises(build(plan_of(), {})) == []
+
+
+def test_equivalence_is_an_answer() -> None:
+    plan = plan_of(batch_sizes=(8, 128), report=COMPARISON | {"equivalence_margin": 0.01})
+    wobble = (0.0, 0.001, -0.001, 0.002, -0.001)
+    text = said(
+        plan, records_of(plan, lambda loss, b, s: 0.9 + b / 4000 + (wobble[s] if (loss, b) == ("flatnce", 8) else 0))
+    )
+    assert text.startswith(
+        "Equivalent within 1.0 points: from batch 128 to batch 8 FlatCLR (FlatNCE) loses 3.0 and SimCLR"
+    )
+    assert "equivalence p < 0.001)" in text
+
+
+def test_an_unresolved_answer_says_what_would_resolve_the_margin() -> None:
+    plan = plan_of(batch_sizes=(8, 128), seeds=3, report=COMPARISON | {"equivalence_margin": 0.01})
+    drops = {"flatnce": (0.01, 0.02, 0.03), "infonce": (0.06, 0.03, 0.03)}  # sd .0264575: .01 is .378 sd
+    text = said(plan, records_of(plan, lambda loss, batch, seed: 0.95 - (drops[loss][seed] if batch == 8 else 0)))
+    assert f"about 16 would resolve 2.0 points, about {pairs_needed(0.01 / 0.0264575)} the margin of 1.0." in text
+
+
 def test_one_loss_alone_is_told_by_its_penalty() -> None:
     plan = plan_of(losses=("infonce",), batch_sizes=(8, 128))
     drops = (0.03, 0.02, 0.04, 0.03, 0.03)
@@ -122,7 +167,7 @@ def test_table_1_by_hand(tmp_path: Path) -> None:
     records = records_of(
         plan, lambda _loss, batch, seed: values[seed] if batch == 8 or seed == 0 else None, baseline=0.7
     )
-    text = report.write(plan, records, tmp_path).read_text()
+    text = markdown(report.write(plan, records, tmp_path))
     assert "| Digits (8 x 8) | SimCLR (InfoNCE) | 92.0 \u00b1 5.0 (3) | 90.0 (1/3) |" in text
     assert "| Digits (8 x 8) | random encoder | 70.4 \u00b1 1.0 (3) | 70.4 \u00b1 1.0 (3) |" in text
     assert "| Digits (8 x 8) | chance | 10.0 | 10.0 |" in text
@@ -169,10 +214,15 @@ def test_coverage_names_what_became_of_every_run() -> None:
 def test_a_failure_is_listed_with_step_error_and_record(tmp_path: Path) -> None:
     plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=1)
     record = record_of(plan.cells[0].cell, status=Status.DIVERGED, message="a | b\n<script> $x$ [l](u) `c` *d*")
-    text = report.write(plan, by_id([record]), tmp_path).read_text()
-    (line,) = (line for line in text.splitlines() if record.id in line)
+    text = markdown(report.write(plan, by_id([record]), tmp_path))
+    failure = "FloatingPointError: a"
+    (line,) = (line for line in text.splitlines() if record.id in line and failure in line)
     assert "| diverged | 117 | FloatingPointError: a \\| b &lt;script&gt; \\$x\\$ \\[l\\](u) \\`c\\` \\*d\\* |" in line
-    assert f"[{record.id}](../records/{record.id}.json)" in line
+    assert line.endswith(f"| [{record.id}](../records/{record.id}.json) | \u2013 |")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / f"logs/{record.id}.log").touch()
+    text = markdown(report.write(plan, by_id([record]), tmp_path))
+    assert f"| [log](../logs/{record.id}.log) |" in text
 
 
 def test_mixed_provenance_is_said_aloud(tmp_path: Path) -> None:
@@ -180,18 +230,18 @@ def test_mixed_provenance_is_said_aloud(tmp_path: Path) -> None:
     other = ENVIRONMENT.model_copy(update={"commit": "f" * 40, "dirty": True})
     first, second = (planned.cell for planned in plan.cells)
     mixed = by_id([record_of(first), record_of(second, environment=other)])
-    text = report.write(plan, mixed, tmp_path).read_text()
+    text = markdown(report.write(plan, mixed, tmp_path))
     assert "**Mixed provenance:** the records differ in Commit and Uncommitted changes." in text
     assert "**Uncommitted changes:**" in text
     assert "git checkout" not in text
-    text = report.write(plan, by_id([record_of(first), record_of(second)]), tmp_path).read_text()
+    text = markdown(report.write(plan, by_id([record_of(first), record_of(second)]), tmp_path))
     assert "Mixed provenance" not in text
     assert f"git checkout {ENVIRONMENT.commit}" in text
 
 
 def test_warnings_and_labels_are_escaped(tmp_path: Path) -> None:
     plan = plan_of(losses=("infonce", "<b>|x_y|"), seeds=1, warnings=["batch 128 gets *few* steps"])
-    text = report.write(plan, records_of(plan, lambda *_: 0.9), tmp_path).read_text()
+    text = markdown(report.write(plan, records_of(plan, lambda *_: 0.9), tmp_path))
     assert "- batch 128 gets \\*few\\* steps" in text
     assert "&lt;b&gt;\\|x\\_y\\|" in text
     assert "<b>" not in text
@@ -202,8 +252,8 @@ def test_too_many_combinations_leave_tables_and_a_hint(tmp_path: Path) -> None:
     report.write(few, {}, tmp_path)
     figure = tmp_path / "report/figures/batch_size.png"
     assert figure.exists()
-    text = report.write(many, {}, tmp_path).read_text()
-    assert "No figure: the values of temperature make more than 4 combinations" in text
+    text = markdown(report.write(many, {}, tmp_path))
+    assert "No figure: the values of temperature make more combinations than one can show" in text
     assert not figure.exists()  # it would contradict the page
     assert text.count("| 0.3 | SimCLR (InfoNCE) |") >= 2
 
@@ -216,9 +266,13 @@ def test_a_folder_that_can_not_be_written_to_is_the_users_to_mend(tmp_path: Path
 
 def test_every_link_of_the_page_leads_somewhere(tmp_path: Path) -> None:
     plan = plan_of(seeds=2)
-    path = report.write(plan, records_of(plan, lambda *_: 0.9), tmp_path)
-    links = re.findall(r"\]\(([^)]+)\)", path.read_text())
-    assert "figures/batch_size.png" in links
+    records = records_of(plan, lambda *_: 0.9)
+    path = report.write(plan, records, tmp_path, history_of)
+    links = re.findall(r"\]\(([^)]+)\)", markdown(path)) + re.findall(r'href="([^#"][^"]*)"', path.read_text())
+    (tmp_path / "records").mkdir()
+    for cell_id in records:
+        (tmp_path / "records" / f"{cell_id}.json").touch()
+    assert {"figures/batch_size.png", "tables/cells.tex", "tables/cells.csv"} <= set(links)
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
@@ -253,17 +307,21 @@ def some_records(plan: Plan, seed: int, kept: float) -> dict[str, Record]:
     return by_id(records)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None)
 @given(GRIDS, st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.7, 1.0]))
 def test_any_ledger_can_be_reported_and_every_cell_is_accounted_for(
-    tmp_path: Path, grid: dict[str, Any], seed: int, kept: float
+    grid: dict[str, Any], seed: int, kept: float
 ) -> None:
     plan = plan_of(**grid)
     records = some_records(plan, seed, kept)
-    path = report.write(plan, records, tmp_path)
-    assert not re.search(r"\bnan\b", path.read_text().replace("loss is nan", ""))
+    built = build(plan, records, history_of if seed % 2 else no_history)
+    shown = pictures(built)
+    page = sections.document(built, shown, sections.Beside())
+    files = texts(built, page) | {"index.html": html(page, {picture.name: "" for picture in shown}, {}, PALETTE)}
+    for name, text in files.items():
+        assert not re.search(r"\bnan\b", text.replace("loss is nan", "")), name
 
-    rows = read(path.parent / "records.csv")
+    rows = list(csv.DictReader(io.StringIO(files["records.csv"])))
     cells = [row for row in rows if row["kind"] == "cell"]
     assert [row["id"] for row in cells] == [planned.cell.id for planned in plan.cells]
     assert {row["id"]: row["status"] for row in rows} == {
@@ -288,7 +346,3 @@ def runs_in(text: str, planned: int) -> int:
         return planned
     done, *others = text[2:].split(", ")
     return int(done.split("/")[0]) + sum(int(other.split()[1]) for other in others)
-
-
-def test_page_without_a_figure_needs_no_views() -> None:
-    assert "## Definitions" in page.markdown(build(plan_of(temperature=(0.1, 0.2, 0.3, 0.4, 0.5)), {}), [])

@@ -62,6 +62,50 @@ def test_the_correlation_needs_three_pairs_and_variance() -> None:
     assert stats.paired({0: 0.1, 1: 0.1, 2: 0.1}, {0: 0.3, 1: 0.5, 2: 0.4}).correlation is None
 
 
+def test_equivalence_in_closed_form() -> None:
+    # differences .02, .01, .04 within .05: t = -sqrt(64 / 7) at 2 degrees of freedom
+    found = stats.estimate([0.02, 0.01, 0.04])
+    assert found is not None
+    t = math.sqrt(64 / 7)
+    assert stats.equivalence(found, 0.05) == pytest.approx((1 - t / math.sqrt(t * t + 2)) / 2)  # .0471
+    assert stats.equivalence(found, found.mean) == pytest.approx(0.5)
+
+
+def test_equivalence_is_the_ninety_percent_interval_within_the_margin() -> None:
+    found = stats.estimate([0.001, -0.002, 0.004, 0.0])
+    assert found is not None
+    assert found.sd is not None
+    end = abs(found.mean) + 2.353363 * found.sd / 2  # t(3, .95)
+    below, above = stats.equivalence(found, end * 1.0001), stats.equivalence(found, end * 0.9999)
+    assert below is not None
+    assert above is not None
+    assert below < 0.05 < above
+
+
+def test_equivalence_without_variance_or_with_one_pair_is_not_tested() -> None:
+    for values in ([0.0, 0.0], [0.01, 0.01, 0.01], [0.0]):
+        found = stats.estimate(values)
+        assert found is not None
+        assert stats.equivalence(found, 0.05) is None
+
+
+def test_sign_flips_by_hand() -> None:
+    assert stats.sign_flip([0.02, 0.01, 0.04]) == 2 / 8  # only all + and all -
+    assert stats.sign_flip([0.02, -0.01, 0.04]) == 4 / 8  # sums of 5 and 7 of 7, 5, 3, 1, each twice
+    assert stats.sign_flip([0.01] * 5) == 2 / 32  # the least that five pairs can give
+    assert stats.sign_flip([0.0, 0.0]) == 1.0
+    assert stats.sign_flip([0.1]) is None
+
+
+def test_many_pairs_flip_at_random_and_agree_with_the_t_test() -> None:
+    values = [0.3 + value for value in np.random.default_rng(1).normal(size=30)]
+    found = stats.estimate(values)
+    assert found is not None
+    expected = scipy_stats.ttest_1samp(values, 0).pvalue
+    assert stats.sign_flip(values) == pytest.approx(expected, abs=0.02)
+    assert stats.sign_flip(values) == stats.sign_flip(values)
+
+
 def test_holms_adjustment_by_hand() -> None:
     assert stats.holm([0.01, 0.04, 0.03, 0.005]) == [
         pytest.approx(0.03),
