@@ -57,6 +57,7 @@ def test_different_trees_have_different_fingerprints(
     assert (of(folders[0]) == of(folders[1])) == (one == other)
 
 
+@settings(deadline=None)
 @given(names=st.lists(st.text(max_size=3), min_size=2, max_size=2, unique=True))
 def test_the_end_of_a_name_is_part_of_it(names: list[str]) -> None:
     one, other = names

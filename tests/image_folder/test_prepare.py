@@ -89,7 +89,7 @@ def test_a_folder_of_one_part_gives_up_a_test_part(tmp_path: Path) -> None:
     assert (facts.pretraining_images, facts.validation_images, facts.test_images) == (38, 10, 12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(0, 30), min_size=2, max_size=40), whole=st.booleans())
 def test_the_least_numbers_of_images_always_give_a_stratified_split(counts: list[int], whole: bool) -> None:  # noqa: FBT001
     labels = np.repeat(np.arange(len(counts)), np.array(counts) + (LEAST_WHOLE if whole else LEAST))
