@@ -55,6 +55,7 @@ class Training:
         self.loss = losses.build(recipe.loss).to(device)
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head, self.loss))
         self.images = shared(images.train_images).to(device)
+        self.labels = shared(images.train_labels).to(device)
         self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
         self.step = 0  # updates done
@@ -86,7 +87,7 @@ class Training:
         views = self.views(self.images[indices], self.step)
         if self.step == 0:
             self.first_batch_hash = hashlib.sha256(views.cpu().contiguous().numpy().tobytes()).hexdigest()
-        z, loss = self._update(views)
+        z, loss = self._update(views, self.labels[indices])
         self.step += 1
         self._diverged_at = torch.where(loss.isfinite(), self._diverged_at, self._diverged_at.clamp(max=self.step))
         self.seconds += time.perf_counter() - start
@@ -96,11 +97,14 @@ class Training:
             accuracy = self.evaluate(self.encoder)
             self.history.curve.append(CurvePoint(step=self.step, samples=self.samples, knn_top1=accuracy))
 
-    def _update(self, views: Tensor) -> tuple[Tensor, Tensor]:
+    def _update(self, views: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        z = F.normalize(self.head(self.encoder(views)), dim=1)
-        loss: Tensor = self.loss(z, self.recipe.temperature)
+        z = self.head(self.encoder(views))
+        if self.loss.unit_rows:
+            z = F.normalize(z, dim=1)
+        seen = {"labels": labels} if self.loss.sees_labels else {}
+        loss: Tensor = self.loss(z, self.recipe.temperature, **seen)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -115,7 +119,7 @@ class Training:
                 samples=self.samples,
                 loss=loss,
                 learning_rate=learning_rate_at(self.recipe.learning_rate, self.step - 1, self.recipe.steps),
-                p_pos=p_positive(z, self.recipe.temperature),
+                p_pos=p_positive(F.normalize(z, dim=1) if not self.loss.unit_rows else z, self.recipe.temperature),
                 seconds=self.seconds,
             )
         )

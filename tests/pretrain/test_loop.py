@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ablation.catalog import LOSSES, OPTIMIZERS
 from ablation.cell import Cell, Component, LearningRate
+from ablation.losses import Loss
+from ablation.losses.kernel import Temperature
 from ablation.pretrain.data import Images, load
 from ablation.pretrain.encoder import weights_hash
 from ablation.pretrain.loop import DivergedError, Training, spaced
@@ -72,6 +74,26 @@ def test_resume_is_exact_with_every_loss(images: Images, name: str) -> None:
     assert fingerprint(run(one, images, stop_at=7)) == fingerprint(run(one, images))
 
 
+def test_a_loss_gets_labels_and_raw_rows_where_it_asks_for_them(images: Images) -> None:
+    asked: list[tuple[Tensor, Tensor]] = []
+
+    class Curious(Loss):
+        unit_rows = False
+        sees_labels = True
+
+        def forward(self, z: Tensor, temperature: Temperature, labels: Tensor | None = None) -> Tensor:
+            assert labels is not None
+            asked.append((z.detach(), labels))
+            return z.square().mean()
+
+    work = training(cell(), images)
+    work.loss = Curious()
+    work.advance()
+    [(z, labels)] = asked
+    assert torch.equal(labels, torch.from_numpy(images.train_labels[work.order.batch(0)]))
+    assert (z.norm(dim=1) - 1).abs().max() > 1e-3
+
+
 def test_losses_see_the_same_weights_and_views_and_seeds_do_not(images: Images) -> None:
     def first(of: Cell) -> tuple[str, str]:
         work = training(of, images)
@@ -127,6 +149,8 @@ def test_divergence_is_noticed_with_its_step(images: Images, bad_step: int) -> N
     inner = work.loss
 
     class Poisoned(torch.nn.Module):
+        unit_rows, sees_labels = True, False
+
         def forward(self, z: Tensor, temperature: float) -> Tensor:
             value: Tensor = inner(z, temperature)
             return value * float("nan") if work.step == bad_step - 1 else value
