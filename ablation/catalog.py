@@ -66,6 +66,14 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class TemperatureControl:
+    """How the temperature changes along a run; see `ablation.pretrain.temperature` for the code."""
+
+    summary: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Optimizer:
     """An update rule; see `ablation.pretrain.optim` for the code."""
 
@@ -177,6 +185,24 @@ LOSSES: Mapping[str, Loss] = {
     ),
 }
 
+_TEMPERATURE_RANGE = {
+    "minimum": Parameter(0.05, minimum=0, above=True),
+    "maximum": Parameter(1.0, minimum=0, above=True),
+}
+
+TEMPERATURES: Mapping[str, TemperatureControl] = {
+    "fixed": TemperatureControl("the same throughout"),
+    "learned": TemperatureControl("a weight like others, kept within its range", _TEMPERATURE_RANGE),
+    "ess": TemperatureControl(
+        "lowered while the negatives' effective sample size is above its target, raised below (arXiv:2107.01152)",
+        {
+            "target": Parameter(0.5, minimum=0, above=True, maximum=1),
+            "rate": Parameter(0.01, minimum=0, above=True),
+            **_TEMPERATURE_RANGE,
+        },
+    ),
+}
+
 _WEIGHT_DECAY = Parameter(0.0, minimum=0)
 _ADAM = {
     "beta1": Parameter(0.9, minimum=0, maximum=1, below=True),
@@ -248,11 +274,12 @@ DATASETS: Mapping[str, Dataset] = {
     ),
 }  # fmt: skip
 
-COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer]] = {
+COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer | TemperatureControl]] = {
     "dataset": DATASETS,
     "loss": LOSSES,
     "encoder": ENCODERS,
     "optimizer": OPTIMIZERS,
+    "temperature_control": TEMPERATURES,
 }  # kind of component -> those that a sweep can name
 
 

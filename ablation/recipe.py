@@ -103,6 +103,11 @@ class Recipe(_Block):
     batch_size: Annotated[int, Field(ge=2)]  # one image alone has no negatives
     seed: Annotated[int, Field(ge=0)]
     temperature: Positive = 0.1
+    loss_dtype: Literal["float16", "bfloat16", "float32", "float64"] = "float32"
+    gradient_scaling: bool = False
+    precision: Literal["float32", "float64", "bfloat16"] = "float32"
+    negatives: Count | Literal["all"] = "all"
+    norm_batch: Count | Literal["all"] = "all"
     projection: ProjectionBlock = ProjectionBlock()
     budget: BudgetBlock
     learning_rate: LearningRateBlock
@@ -148,6 +153,7 @@ FOUND = "found dataset"  # a leaf that no file can give: the component that an i
 
 DEFAULTS: Point = {
     "optimizer.name": Setting("sgd", ()),
+    "temperature_control.name": Setting("fixed", ()),
     **{leaf: Setting(info.default, ()) for leaf, info in LEAVES.items() if not info.is_required()},
 }
 
@@ -172,8 +178,9 @@ def read(document: Document, key: str, value: Any, path: KeyPath) -> Point:
 def unknown(document: Document, key: str, path: KeyPath) -> Point:
     """Reports a key that is not in `KEYS`; what it was probably meant to be counts as given."""
     family = sorted(known for known in KEYS if known.startswith(key.partition(".")[0] + "."))
-    inner = (known for known in sorted(KEYS) if known.endswith(f".{key}"))  # warmup is in learning_rate.warmup
-    near = next(inner, None) or nearest(key, sorted(KEYS))
+    # warmup is in learning_rate.warmup, batch begins batch_size
+    longer = (known for known in sorted(KEYS) if known.endswith(f".{key}") or known.startswith(f"{key}_"))
+    near = next(longer, None) or nearest(key, sorted(KEYS))
     known = ", ".join(family if "." in key and family else FIELDS)
     document.report(path, "unknown key; " + (f"did you mean {near}?" if near else f"known: {known}"))
     return _bad(near, path) if near else {}
@@ -290,6 +297,8 @@ def check(document: Document, point: Point, home: KeyPath) -> None:
     for kind in catalog.COMPONENTS:
         _check_component(document, point, kind)
     _check_budget(document, point, home)
+    _check_batch(document, point)
+    _check_temperature(document, point)
 
 
 def _check_component(document: Document, point: Point, kind: str) -> None:
@@ -349,6 +358,32 @@ def _dataset(point: Point) -> catalog.Dataset | None:
         return catalog.dataset(point[FOUND].value)
     name = _value(point, "dataset.name")
     return None if name is None or name == catalog.IMAGE_FOLDER else catalog.DATASETS[name]
+
+
+def _check_batch(document: Document, point: Point) -> None:
+    """What is drawn from a batch, and what it is divided into."""
+    batch, loss = _value(point, "batch_size"), _value(point, "loss.name")
+    negatives, norm_batch = _value(point, "negatives"), _value(point, "norm_batch")
+    if isinstance(negatives, int):
+        path = point["negatives"].path
+        if batch is not None and negatives > 2 * batch - 2:
+            document.report(path, f"{negatives} is more than the {2 * batch - 2} that batch size {batch} has")
+        if loss is not None and not catalog.LOSSES[loss].contrastive:
+            document.report(path, f"{loss} has no negatives to draw from; write all")
+    if isinstance(norm_batch, int) and batch is not None and batch % norm_batch:
+        path = point["norm_batch"].path
+        document.report(path, f"should divide the batch size, and {norm_batch} does not divide {batch}")
+
+
+def _check_temperature(document: Document, point: Point) -> None:
+    """A controlled temperature begins within its range."""
+    if not readable(point, "temperature_control"):
+        return
+    low, high = (value_at(point, f"temperature_control.{end}") for end in ("minimum", "maximum"))
+    initial = _value(point, "temperature")
+    if low is not None and initial is not None and not low <= initial <= high:
+        path = point["temperature"].path or point["temperature_control.name"].path
+        document.report(path, f"temperature {number(initial)} is outside its range, {number(low)} to {number(high)}")
 
 
 def _value(point: Point, leaf: str) -> Any:
@@ -416,6 +451,12 @@ def resolve(point: Point) -> Cell:
                 schedule=rate["schedule"],
             ),
             views=Views(**{key: leaf[f"views.{key}"] for key in BLOCKS["views"]}),
+            temperature_control=component(point, "temperature_control"),
+            loss_dtype=leaf["loss_dtype"],
+            gradient_scaling=leaf["gradient_scaling"],
+            precision=leaf["precision"],
+            negatives=None if leaf["negatives"] == "all" else leaf["negatives"],
+            norm_batch=None if leaf["norm_batch"] in ("all", batch_size) else leaf["norm_batch"],
         ),
     )
 

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from ablation import catalog
 from ablation.cell import Component
 from ablation.losses import ContrastiveLoss, Loss, build
-from ablation.losses.diagnostics import p_positive
 from ablation.losses.kernel import drawn_logits, log_xi
 
 NAMES = list(catalog.LOSSES)
@@ -274,14 +273,6 @@ def test_one_module_takes_batches_of_any_size(name: str) -> None:
 def test_one_image_or_an_odd_number_of_rows_is_refused(name: str, rows: int) -> None:
     with pytest.raises(ValueError, match="two views of B >= 2 images"):
         loss(name)(torch.ones(rows, 3), 0.1)
-
-
-def test_p_positive_of_identical_rows_and_of_a_random_batch() -> None:
-    assert p_positive(F.normalize(torch.ones(10, 3), dim=1), 0.1) == pytest.approx(1 / 9, rel=1e-5)
-    z = views(5, 6)
-    logits = (z @ z.T / 0.3).detach().fill_diagonal_(-torch.inf)
-    expected = logits.softmax(1)[torch.arange(10), torch.arange(10).roll(5)].mean().item()
-    assert p_positive(z, 0.3) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", FAMILY)
