@@ -274,7 +274,9 @@ DATASETS: Mapping[str, Dataset] = {
     ),
 }  # fmt: skip
 
-COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer | TemperatureControl]] = {
+Described = Dataset | Loss | Encoder | Optimizer | TemperatureControl
+
+COMPONENTS: Mapping[str, Mapping[str, Described]] = {
     "dataset": DATASETS,
     "loss": LOSSES,
     "encoder": ENCODERS,

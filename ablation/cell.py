@@ -147,8 +147,8 @@ def _canonical(cell: Cell) -> dict[str, Any]:
 
 
 def _without_defaults(component: dict[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
-    known = group[component["name"]].parameters
     given = component.get("parameters", {})
+    known = group[component["name"]].parameters if component["name"] in group else {}  # a user's loss has no defaults
     kept = {key: value for key, value in given.items() if key not in known or known[key].default != value}
     return {"name": component["name"], **({"parameters": kept} if kept else {})}
 

@@ -1,11 +1,20 @@
 """What every loss is: a module, so that a loss with running state is checkpointed like any other module."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from ablation.losses.kernel import Temperature, contrast
+
+
+class ClosedForm(NamedTuple):
+    """A batch whose value is known."""
+
+    rows: Sequence[Sequence[float]]  # (2B, d); rows i and i + B are the views of image i
+    temperature: float
+    value: float
 
 
 class Loss(nn.Module, ABC):
@@ -13,6 +22,9 @@ class Loss(nn.Module, ABC):
 
     unit_rows: ClassVar[bool] = True  # False: z is given as the projection head leaves it
     sees_labels: ClassVar[bool] = False  # True: `forward` is given `labels`, the (B,) classes of the images
+    closed_forms: Sequence[
+        ClosedForm
+    ] = ()  # of a loss at its default parameters; what `ablation.losses.conformance` checks
 
     @abstractmethod
     def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
@@ -47,3 +59,16 @@ class ContrastiveLoss(Loss):
     def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
         """See `Loss.forward`."""
         return self.of_statistics(*contrast(z, temperature), temperature)
+
+
+class FunctionLoss(Loss):
+    """A plain function of rows of unit length and temperature, with its parameters, as a loss."""
+
+    def __init__(self, function: Callable[..., Tensor], parameters: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.function, self.parameters_given = function, dict(parameters)
+        self.closed_forms = getattr(function, "closed_forms", ())
+
+    def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
+        """See `Loss.forward`."""
+        return self.function(z, temperature, **self.parameters_given)
