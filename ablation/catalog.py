@@ -62,6 +62,15 @@ class Loss:
     summary: str
     source: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    contrastive: bool = True  # made of a positive and negatives for every anchor
+
+
+@dataclass(frozen=True)
+class TemperatureControl:
+    """How the temperature changes along a run; see `ablation.pretrain.temperature` for the code."""
+
+    summary: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,8 +131,75 @@ LOSSES: Mapping[str, Loss] = {
     ),
     "flatnce_log": Loss("FlatNCE, log form", "log xi: FlatNCE's gradient with a value of its own", "arXiv:2107.01152"),
     "dcl": Loss("DCL", "decoupled: the positive leaves the denominator", "arXiv:2110.06848"),
+    "dclw": Loss(
+        "DCLW",
+        "DCL with more weight on positives that are far apart",
+        "arXiv:2110.06848",
+        {"sigma": Parameter(0.5, minimum=0, above=True)},
+    ),
+    "epsilon": Loss(
+        "log(eps + xi)",
+        "a bridge: InfoNCE at eps 1, FlatNCE's gradient as eps goes to 0",
+        "this project",
+        {"eps": Parameter(1.0, minimum=0, above=True)},
+    ),
+    "infonce_rescaled": Loss(
+        "SimCLR, rescaled",
+        "InfoNCE over the running mean of 1 - p_pos: a control without weights of single anchors",
+        "this project",
+        {"decay": Parameter(0.99, minimum=0, maximum=1, below=True)},
+    ),
     "infonce_textbook": Loss(
         "SimCLR (textbook form)", "cross entropy of the full logit row, as most code writes InfoNCE", "arXiv:2002.05709"
+    ),
+    "supcon": Loss(
+        "SupCon (sees labels)",
+        "supervised: every image of the class is a positive",
+        "arXiv:2004.11362",
+        contrastive=False,
+    ),
+    "siglip": Loss(
+        "SigLIP",
+        "a sigmoid for every pair of views, with a learned bias",
+        "arXiv:2303.15343",
+        {"bias": Parameter(-10.0)},
+        contrastive=False,
+    ),
+    "barlow": Loss(
+        "Barlow Twins",
+        "the views' cross-correlation towards the identity",
+        "arXiv:2103.03230",
+        {"weight": Parameter(0.005, minimum=0)},
+        contrastive=False,
+    ),
+    "vicreg": Loss(
+        "VICReg",
+        "variance, invariance and covariance of the features",
+        "arXiv:2105.04906",
+        {
+            "invariance": Parameter(25.0, minimum=0),
+            "variance": Parameter(25.0, minimum=0),
+            "covariance": Parameter(1.0, minimum=0),
+        },
+        contrastive=False,
+    ),
+}
+
+_TEMPERATURE_RANGE = {
+    "minimum": Parameter(0.05, minimum=0, above=True),
+    "maximum": Parameter(1.0, minimum=0, above=True),
+}
+
+TEMPERATURES: Mapping[str, TemperatureControl] = {
+    "fixed": TemperatureControl("the same throughout"),
+    "learned": TemperatureControl("a weight like others, kept within its range", _TEMPERATURE_RANGE),
+    "ess": TemperatureControl(
+        "lowered while the negatives' effective sample size is above its target, raised below (arXiv:2107.01152)",
+        {
+            "target": Parameter(0.5, minimum=0, above=True, maximum=1),
+            "rate": Parameter(0.01, minimum=0, above=True),
+            **_TEMPERATURE_RANGE,
+        },
     ),
 }
 
@@ -198,11 +274,14 @@ DATASETS: Mapping[str, Dataset] = {
     ),
 }  # fmt: skip
 
-COMPONENTS: Mapping[str, Mapping[str, Dataset | Loss | Encoder | Optimizer]] = {
+Described = Dataset | Loss | Encoder | Optimizer | TemperatureControl
+
+COMPONENTS: Mapping[str, Mapping[str, Described]] = {
     "dataset": DATASETS,
     "loss": LOSSES,
     "encoder": ENCODERS,
     "optimizer": OPTIMIZERS,
+    "temperature_control": TEMPERATURES,
 }  # kind of component -> those that a sweep can name
 
 

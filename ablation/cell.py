@@ -69,11 +69,17 @@ class Pretraining(Frozen):
     loss: Component
     batch_size: int
     steps: int
-    temperature: float
+    temperature: float  # the initial one where it is controlled
     projection: Projection
     optimizer: Component
     learning_rate: LearningRate
     views: Views
+    temperature_control: Component = Component(name="fixed")
+    loss_dtype: Literal["float16", "bfloat16", "float32", "float64"] = "float32"  # of logits, reductions and d/dz
+    gradient_scaling: bool = False  # dynamic, as in mixed-precision training (arXiv:1710.03740)
+    precision: Literal["float32", "float64", "bfloat16"] = "float32"  # of the network; bfloat16: by autocast
+    negatives: int | None = None  # drawn for each anchor out of the 2B - 2; None: all
+    norm_batch: int | None = None  # images that share batch-norm statistics; None: the whole batch
 
 
 class Evaluation(Frozen):
@@ -141,8 +147,8 @@ def _canonical(cell: Cell) -> dict[str, Any]:
 
 
 def _without_defaults(component: dict[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
-    known = group[component["name"]].parameters
     given = component.get("parameters", {})
+    known = group[component["name"]].parameters if component["name"] in group else {}  # a user's loss has no defaults
     kept = {key: value for key, value in given.items() if key not in known or known[key].default != value}
     return {"name": component["name"], **({"parameters": kept} if kept else {})}
 

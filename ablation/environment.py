@@ -13,6 +13,12 @@ import ablation
 from ablation.record import Environment
 
 
+def default_device() -> torch.device:
+    """The accelerator, if this process can see one, else the CPU; a CUDA build without a GPU has none."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found or torch.device("cpu")
+
+
 def describe(device: torch.device) -> Environment:
     """The environment of a trial on `device`, now and in this process."""
     commit, dirty = _code_version()

@@ -103,7 +103,8 @@ def _checkpoint_bytes(cell: Cell) -> int:
     head = cell.pretraining.projection
     features = catalog.ENCODERS[cell.encoder.name].features
     weights = _encoder_weights(cell) + (features + 1) * head.hidden + (head.hidden + 1) * head.out
-    return CHECKPOINTS * 4 * weights * (1 + catalog.OPTIMIZERS[cell.pretraining.optimizer.name].state)
+    size = 8 if cell.pretraining.precision == "float64" else 4
+    return CHECKPOINTS * size * weights * (1 + catalog.OPTIMIZERS[cell.pretraining.optimizer.name].state)
 
 
 def describe(plan: Plan) -> str:

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from ablation import catalog
+from ablation import catalog, user_loss
 from ablation.catalog import Scalar
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+from ablation.errors import UserError
 from ablation.located import BAD, Document, KeyPath, nearest, shown, suggestion
 
 Count = Annotated[int, Field(ge=1, le=10**12)]
@@ -103,6 +104,11 @@ class Recipe(_Block):
     batch_size: Annotated[int, Field(ge=2)]  # one image alone has no negatives
     seed: Annotated[int, Field(ge=0)]
     temperature: Positive = 0.1
+    loss_dtype: Literal["float16", "bfloat16", "float32", "float64"] = "float32"
+    gradient_scaling: bool = False
+    precision: Literal["float32", "float64", "bfloat16"] = "float32"
+    negatives: Count | Literal["all"] = "all"
+    norm_batch: Count | Literal["all"] = "all"
     projection: ProjectionBlock = ProjectionBlock()
     budget: BudgetBlock
     learning_rate: LearningRateBlock
@@ -148,6 +154,7 @@ FOUND = "found dataset"  # a leaf that no file can give: the component that an i
 
 DEFAULTS: Point = {
     "optimizer.name": Setting("sgd", ()),
+    "temperature_control.name": Setting("fixed", ()),
     **{leaf: Setting(info.default, ()) for leaf, info in LEAVES.items() if not info.is_required()},
 }
 
@@ -163,17 +170,44 @@ def read(document: Document, key: str, value: Any, path: KeyPath) -> Point:
             if key == "dataset" and name == catalog.IMAGE_FOLDER and colon:
                 return {"dataset.name": Setting(name, path), "dataset.path": Setting(folder, path)}
             return read(document, f"{key}.name", value, path)
-        return _mapping(document, key, value, path, ("name", *_PARAMETERS[key], "label"))
+        return _mapping(document, key, value, path, ("name", *_known_parameters(key, value), "label"))
     if key in BLOCKS:
         return _mapping(document, key, value, path, BLOCKS[key])
     return {key: Setting(_leaf(document, key, value, path), path)}
 
 
+def described(kind: str, name: str) -> catalog.Described:
+    """What the catalog, or the source of a user's loss, says of a component.
+
+    Raises:
+        UserError: there is no such component.
+    """
+    group = catalog.COMPONENTS[kind]
+    return group[name] if name in group else _user_loss(name)
+
+
+@cache
+def _user_loss(name: str) -> catalog.Loss:
+    return user_loss.find(name).described
+
+
+def _known_parameters(kind: str, value: Any) -> tuple[str, ...]:
+    """The parameters that a component of this kind may have; those of a user's loss if `value` names one."""
+    name = value.get("name") if isinstance(value, dict) else None
+    if kind == "loss" and isinstance(name, str) and name not in catalog.LOSSES and user_loss.is_user_loss(name):
+        try:
+            return tuple(parameter for parameter in _user_loss(name).parameters if parameter != "version")
+        except UserError:
+            pass  # said where the name stands
+    return _PARAMETERS[kind]
+
+
 def unknown(document: Document, key: str, path: KeyPath) -> Point:
     """Reports a key that is not in `KEYS`; what it was probably meant to be counts as given."""
     family = sorted(known for known in KEYS if known.startswith(key.partition(".")[0] + "."))
-    inner = (known for known in sorted(KEYS) if known.endswith(f".{key}"))  # warmup is in learning_rate.warmup
-    near = next(inner, None) or nearest(key, sorted(KEYS))
+    # warmup is in learning_rate.warmup, batch begins batch_size
+    longer = (known for known in sorted(KEYS) if known.endswith(f".{key}") or known.startswith(f"{key}_"))
+    near = next(longer, None) or nearest(key, sorted(KEYS))
     known = ", ".join(family if "." in key and family else FIELDS)
     document.report(path, "unknown key; " + (f"did you mean {near}?" if near else f"known: {known}"))
     return _bad(near, path) if near else {}
@@ -217,14 +251,23 @@ def _leaf(document: Document, key: str, value: Any, path: KeyPath) -> Any:
         except ValidationError as error:
             document.report(path, f"{message(error.errors()[0])}, not {shown(value)}")
             return BAD
-    if inner == "name" and value not in list(catalog.COMPONENTS[kind]):
-        hint = suggestion(str(value), catalog.COMPONENTS[kind])
-        document.report(path, f"unknown {kind} {shown(value)}; {hint}")
-        return BAD
-    if inner == "label" and (wrong := _wrong_label(value, kind)):
+    judge = {"name": _wrong_name, "label": _wrong_label}.get(inner)
+    if judge and (wrong := judge(value, kind)):
         document.report(path, wrong)
         return BAD
     return value  # a parameter: judged when the component's name is known
+
+
+def _wrong_name(value: Any, kind: str) -> str | None:
+    if value in list(catalog.COMPONENTS[kind]):
+        return None
+    if kind == "loss" and isinstance(value, str) and user_loss.is_user_loss(value):
+        try:
+            _user_loss(value)
+        except UserError as error:
+            return str(error)
+        return None
+    return f"unknown {kind} {shown(value)}; {suggestion(str(value), catalog.COMPONENTS[kind])}"
 
 
 def _wrong_label(value: Any, kind: str) -> str | None:
@@ -290,6 +333,8 @@ def check(document: Document, point: Point, home: KeyPath) -> None:
     for kind in catalog.COMPONENTS:
         _check_component(document, point, kind)
     _check_budget(document, point, home)
+    _check_batch(document, point)
+    _check_temperature(document, point)
 
 
 def _check_component(document: Document, point: Point, kind: str) -> None:
@@ -301,7 +346,7 @@ def _wrong_parameters(point: Point, kind: str) -> Iterator[tuple[str, str]]:
     name = _value(point, f"{kind}.name")
     if name is None:
         return
-    parameters = catalog.COMPONENTS[kind][name].parameters
+    parameters = {key: p for key, p in described(kind, name).parameters.items() if key != "version"}
     for leaf, setting in point.items():
         owner, _, inner = leaf.partition(".")
         if owner != kind or inner in ("name", "label") or setting.value is BAD:
@@ -349,6 +394,32 @@ def _dataset(point: Point) -> catalog.Dataset | None:
         return catalog.dataset(point[FOUND].value)
     name = _value(point, "dataset.name")
     return None if name is None or name == catalog.IMAGE_FOLDER else catalog.DATASETS[name]
+
+
+def _check_batch(document: Document, point: Point) -> None:
+    """What is drawn from a batch, and what it is divided into."""
+    batch, loss = _value(point, "batch_size"), _value(point, "loss.name")
+    negatives, norm_batch = _value(point, "negatives"), _value(point, "norm_batch")
+    if isinstance(negatives, int):
+        path = point["negatives"].path
+        if batch is not None and negatives > 2 * batch - 2:
+            document.report(path, f"{negatives} is more than the {2 * batch - 2} that batch size {batch} has")
+        if loss is not None and not cast("catalog.Loss", described("loss", loss)).contrastive:
+            document.report(path, f"{loss} has no negatives to draw from; write all")
+    if isinstance(norm_batch, int) and batch is not None and batch % norm_batch:
+        path = point["norm_batch"].path
+        document.report(path, f"should divide the batch size, and {norm_batch} does not divide {batch}")
+
+
+def _check_temperature(document: Document, point: Point) -> None:
+    """A controlled temperature begins within its range."""
+    if not readable(point, "temperature_control"):
+        return
+    low, high = (value_at(point, f"temperature_control.{end}") for end in ("minimum", "maximum"))
+    initial = _value(point, "temperature")
+    if low is not None and initial is not None and not low <= initial <= high:
+        path = point["temperature"].path or point["temperature_control.name"].path
+        document.report(path, f"temperature {number(initial)} is outside its range, {number(low)} to {number(high)}")
 
 
 def _value(point: Point, leaf: str) -> Any:
@@ -416,6 +487,12 @@ def resolve(point: Point) -> Cell:
                 schedule=rate["schedule"],
             ),
             views=Views(**{key: leaf[f"views.{key}"] for key in BLOCKS["views"]}),
+            temperature_control=component(point, "temperature_control"),
+            loss_dtype=leaf["loss_dtype"],
+            gradient_scaling=leaf["gradient_scaling"],
+            precision=leaf["precision"],
+            negatives=None if leaf["negatives"] == "all" else leaf["negatives"],
+            norm_batch=None if leaf["norm_batch"] in ("all", batch_size) else leaf["norm_batch"],
         ),
     )
 
@@ -430,9 +507,9 @@ def value_at(point: Point, leaf: str) -> Any:
     if leaf in point:
         return point[leaf].value
     kind, _, inner = leaf.partition(".")
-    group = catalog.COMPONENTS.get(kind, {})
-    named = group.get(_value(point, f"{kind}.name") or "")
-    return named.parameters[inner].default if named and inner in named.parameters else None
+    name = _value(point, f"{kind}.name") if kind in catalog.COMPONENTS else None
+    parameters = described(kind, name).parameters if name else {}
+    return parameters[inner].default if inner in parameters else None
 
 
 def component(point: Point, kind: str) -> Component:
@@ -449,7 +526,7 @@ def _component(kind: str, name: str, given: tuple[tuple[str, Scalar], ...]) -> C
         name=name,
         parameters={
             key: type(parameter.default)(values.get(key, parameter.default))
-            for key, parameter in catalog.COMPONENTS[kind][name].parameters.items()
+            for key, parameter in described(kind, name).parameters.items()
         },
     )
 
@@ -468,10 +545,10 @@ def text(point: Point, key: str) -> Scalar:
     if key in catalog.COMPONENTS:
         if label := _value(point, f"{key}.label"):
             return cast("str", label)
-        described = component(point, key)
-        known = catalog.COMPONENTS[key][described.name].parameters
-        changed = (f"{k}={number(v)}" for k, v in described.parameters.items() if v != known[k].default)
-        return " ".join([described.name, *changed])
+        shown_one = component(point, key)
+        known = described(key, shown_one.name).parameters
+        changed = (f"{k}={number(v)}" for k, v in shown_one.parameters.items() if v != known[k].default)
+        return " ".join([shown_one.name, *changed])
     if key in BLOCKS:
         leaves = ((leaf, point[f"{key}.{leaf}"].value, DEFAULTS.get(f"{key}.{leaf}")) for leaf in BLOCKS[key])
         changed = (f"{leaf}={number(v)}" for leaf, v, default in leaves if default is None or v != default.value)

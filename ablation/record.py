@@ -1,7 +1,10 @@
 """Record: what one cell came to, and History: how it went there. Plain, validated data; read with `ablation.ledger`."""
 
+import json
+import math
 from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -33,6 +36,27 @@ class Failure(Frozen):
     traceback: str = ""
 
 
+class Diagnostics(Frozen):
+    """What one update's batch says of the contrast, the rows z and the arithmetic; see `ablation.losses.diagnostics`.
+
+    xi is an anchor's sum of e^s over its negatives, over that of its positive; s the cosines over the temperature.
+    """
+
+    temperature: float
+    log10_xi_mean: float
+    log10_xi: tuple[float, ...]  # quantiles over the anchors: .05, .25, .5, .75, .95
+    xi_below_1e3: float  # share of anchors with xi < 1e-3
+    xi_below_1e7: float  # share of anchors with xi < 1e-7
+    ess: float  # effective sample size of the negatives, over their number
+    mi_bound: float  # nats: log(2B - 1) - InfoNCE
+    mi_closeness: float  # the bound over log(2B - 1)
+    alignment: float
+    uniformity: float
+    effective_rank: float
+    gradient_norm: float | None  # of the loss at z; None where it is not finite
+    rounding_error: float | None  # |g - g64| / |g64| of that gradient; None where either says nothing
+
+
 class TracePoint(Frozen):
     """One logged update. `loss` and `p_pos` are means over the batch's 2B anchors, before the update."""
 
@@ -42,6 +66,7 @@ class TracePoint(Frozen):
     learning_rate: float
     p_pos: float  # probability of the positive among all 2B - 1 candidates
     seconds: float  # of training since the cell began, over all its attempts; not deterministic
+    diagnostics: Diagnostics | None = None  # where they were due
 
 
 class CurvePoint(Frozen):
@@ -65,6 +90,25 @@ class History(Frozen):
             "curve": [point.model_dump() for point in self.curve],
         }
 
+    def fingerprint(self) -> str:
+        """SHA-256 of the deterministic part in the fields of the first release, so that it stays comparable."""
+        fields = {"step", "samples", "loss", "learning_rate", "p_pos"}
+        trace = [point.model_dump(include=fields) for point in self.trace]
+        curve = [point.model_dump() for point in self.curve]
+        return sha256(json.dumps({"trace": trace, "curve": curve}, sort_keys=True).encode()).hexdigest()
+
+    def summary(self) -> dict[str, float]:
+        """Means of the diagnostics: ``run.X`` over all updates that have them, ``end.X`` over their last fifth."""
+        found = [point.diagnostics for point in self.trace if point.diagnostics]
+        parts = {"run": found, "end": found[-math.ceil(len(found) / 5) :]}
+        means = {}
+        for part, diagnostics in parts.items():
+            for name in Diagnostics.model_fields:
+                values = [getattr(d, name) for d in diagnostics if isinstance(getattr(d, name), float)]
+                if values:
+                    means[f"{part}.{name}"] = math.fsum(values) / len(values)
+        return means
+
 
 class Outcome(Frozen):
     """What a finished cell computed, all of it deterministic given CPU type, build and thread count."""
@@ -76,7 +120,8 @@ class Outcome(Frozen):
     features: Count  # width of the evaluated features h
     weights_hash: str  # SHA-256 of the encoder's parameters and buffers
     first_batch_hash: str | None  # SHA-256 of the first batch's views; None for the random-init baseline
-    history_hash: str  # SHA-256 of the history's deterministic part
+    history_hash: str  # see `History.fingerprint`
+    diagnostics: dict[str, float] = Field(default_factory=dict)  # see `History.summary`
 
 
 class Environment(Frozen):

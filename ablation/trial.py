@@ -1,6 +1,5 @@
 """One cell, from its data to its record: pretrain (or resume, or reuse), freeze, evaluate, commit."""
 
-import json
 import os
 import platform
 import time
@@ -8,7 +7,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -214,7 +212,6 @@ class Finished:
     def outcome(self) -> Outcome:
         """The deterministic part of its record."""
         trained, evaluation = self.trained, self.evaluation
-        history = json.dumps(trained.history.deterministic(), sort_keys=True)
         return Outcome(
             metrics=evaluation.metrics,
             selection=evaluation.selection,
@@ -223,7 +220,8 @@ class Finished:
             features=trained.encoder.features,
             weights_hash=weights_hash(trained.encoder),
             first_batch_hash=trained.first_batch_hash,
-            history_hash=sha256(history.encode()).hexdigest(),
+            history_hash=trained.history.fingerprint(),
+            diagnostics=trained.history.summary(),
         )
 
 

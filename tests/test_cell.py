@@ -21,6 +21,13 @@ CHANGES: list[dict[str, Any]] = [
     {"learning_rate": LearningRate(peak=0.1, warmup_steps=2, schedule="constant")},
     {"views": Views(crop_scale=(0.3, 1.0), flip=False, jitter=0.5, grayscale=0.0, blur=0.0)},
     {"views": Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.0, blur=0.0)},
+    {"temperature_control": Component(name="learned")},
+    {"temperature_control": Component(name="learned", parameters={"minimum": 0.01})},
+    {"loss_dtype": "float16"},
+    {"gradient_scaling": True},
+    {"precision": "float64"},
+    {"negatives": 6},
+    {"norm_batch": 8},
 ]
 
 
@@ -62,6 +69,15 @@ def test_a_parameter_at_its_permanent_default_is_left_out() -> None:
     spelled = Component(name="sgd", parameters={"momentum": 0.9, "nesterov": False, "weight_decay": 1e-5})
     short = Component(name="sgd", parameters={"weight_decay": 1e-5})
     assert cell(optimizer=spelled).id == cell(optimizer=short).id
+
+
+def test_a_field_of_a_later_release_at_its_permanent_default_is_left_out() -> None:
+    spelled: dict[str, Any] = {
+        "temperature_control": Component(name="fixed"),
+        "loss_dtype": "float32",
+        "gradient_scaling": False,
+    }
+    assert cell(**spelled, precision="float32", negatives=None, norm_batch=None).id == cell().id
 
 
 def test_a_baseline_depends_on_encoder_dataset_and_seed_only() -> None:

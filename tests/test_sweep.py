@@ -134,10 +134,22 @@ MISTAKES = [
     ("[0.2, 1.0]", "0.2", 14, "views.crop_scale: should be a pair of shares"),
     ("flip: false", "flip: no", 14, "views.flip: should be true or false, not 'no'"),
     ("flip: false", "blur: 1.5", 14, "views.blur: should be at most 1"),
+    ("temperature: 0.1", "loss_dtype: half", 10, "base.loss_dtype: should be 'float16', 'bfloat16', 'float32' or"),
+    ("temperature: 0.1", "precision: float16", 10, "base.precision: should be 'float32', 'float64' or 'bfloat16'"),
+    ("temperature: 0.1", "gradient_scaling: 2", 10, "base.gradient_scaling: should be true or false, not 2"),
+    ("temperature: 0.1", "negatives: 15", 10, "base.negatives: 15 is more than the 14 that batch size 8 has"),
+    ("temperature: 0.1", "negatives: 0", 10, "base.negatives: should be at least 1, not 0"),
+    ("[infonce, flatnce]", "[infonce, flatnce, barlow]\n  negatives: [4]", 5, "barlow has no negatives to draw from"),
+    ("temperature: 0.1", "norm_batch: 16", 10, "should divide the batch size, and 16 does not divide 8"),
+    ("temperature: 0.1", "temperature_control: learnt", 10, "unknown temperature_control 'learnt'; did you mean"),
+    ("temperature: 0.1", "temperature_control: {name: fixed, target: 1}", 10, "fixed takes no target; it has no"),
+    ("temperature: 0.1", "temperature_control: {name: ess, target: 2}", 10, "should be above 0 and at most 1, not 2"),
+    ("temperature: 0.1", "temperature: 2\n  temperature_control: learned", 10, "2 is outside its range, 0.05 to 1"),
+    ("temperature: 0.1", "temperature_control: {name: ess, minimum: .2}", 10, "0.1 is outside its range, 0.2 to 1"),
     # include and exclude
     ("resources:", "include: [{loss: dcl, batch_size: 8, dataset: digits}]\nresources:", 15, "seed: is missing"),
     ("resources:", "include: [{los: dcl, batch_size: 8, dataset: digits, seed: 1}]\nresources:", 15, "loss?"),
-    ("resources:", "exclude: [{loss: dclw}]\nresources:", 15, "unknown loss 'dclw'; did you mean dcl?"),
+    ("resources:", "exclude: [{loss: dclx}]\nresources:", 15, "unknown loss 'dclx'; did you mean dcl?"),
     ("resources:", "exclude: [{batch: 8}]\nresources:", 15, "exclude[0].batch: unknown key; did you mean batch_size?"),
     ("resources:", "exclude: [{seed: 1}]\nresources:", 15, "exclude[0].seed: could be a count or a seed; write [1]"),
     ("resources:", "exclude: [{loss: []}]\nresources:", 15, "exclude[0].loss: lists no value"),
@@ -477,9 +489,37 @@ def test_the_template_is_a_sweep_and_explains_every_key(tmp_path: Path) -> None:
     assert all(name in text for name in LOSSES)
 
 
+def test_the_axes_of_precision_and_batch_reach_the_cells(tmp_path: Path) -> None:
+    edits = [
+        "loss=[{name: epsilon, eps: 0.1, label: eps .1}]", "batch_size=[8]", "seed=[0]", "loss_dtype=float16",
+        "gradient_scaling=true", "precision=bfloat16", "grid.negatives=[all, 3]", "grid.norm_batch=[4, 8]",
+        "temperature_control={name: ess, target: 0.25}", "report={}",
+    ]  # fmt: skip
+    planned = plan.build(load(tmp_path, VALID, *edits)).cells
+    runs = [cell.cell.pretraining for cell in planned]
+    assert [(r.negatives, r.norm_batch) for r in runs if r] == [(None, 4), (None, None), (3, 4), (3, None)]
+    assert [cell.settings["negatives"] for cell in planned] == ["all", "all", 3, 3]
+    assert planned[0].settings["loss"] == "eps .1"
+    assert runs[0]
+    assert runs[0].loss.parameters == {"eps": 0.1}
+    assert (runs[0].loss_dtype, runs[0].gradient_scaling, runs[0].precision) == ("float16", True, "bfloat16")
+    control = {"target": 0.25, "rate": 0.01, "minimum": 0.05, "maximum": 1.0}
+    assert (runs[0].temperature_control.name, runs[0].temperature_control.parameters) == ("ess", control)
+
+
 # Nothing but a plan or all errors.
 
-fields = st.sampled_from([*recipe.FIELDS, "learning_rate.base", "optimizer.name", "views.crop_scale", "tau", "seed"])
+fields = st.sampled_from(
+    [
+        *recipe.FIELDS,
+        "temperature_control.target",
+        "learning_rate.base",
+        "optimizer.name",
+        "views.crop_scale",
+        "tau",
+        "seed",
+    ]
+)
 scalars = st.sampled_from(
     ["infonce", "dcl", "digits", "resnet8", "sgd", "adam", "x", "", 0, 1, 2, 8, -1, 0.1, 1e308, 2**62, True, None]
 )  # fmt: skip

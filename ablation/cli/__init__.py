@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ablation import durable
+from ablation.cli.check_loss import check_loss
 from ablation.cli.collect import collect
 from ablation.cli.common import CELL_HELP, Overrides, SweepFile, SweepFolder, find_cell, open_ledger
 from ablation.cli.compare import compare
 from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
+from ablation.cli.numerics import numerics
 from ablation.cli.status import counted, status
 from ablation.cli.views import leave_views, views
 from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
+from ablation.user_loss import importable_from
 
 if TYPE_CHECKING:
     from ablation.ledger import Ledger
@@ -42,6 +45,7 @@ MaxConcurrent = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run
 def main() -> None:
     """The entry point: a user's mistake is one clear message and exit code 2, never a traceback."""
     gc.set_threshold(50_000, 100, 100)  # plans and records are many small objects, with nothing to collect in them
+    importable_from(Path.cwd())  # for losses of the user's own
     try:
         app()
     except UserError as error:
@@ -116,6 +120,8 @@ app.command("gc")(collect)
 app.command()(doctor)
 app.command()(compare)
 app.command()(views)
+app.command("check-loss")(check_loss)
+app.command()(numerics)
 
 
 @app.command()
@@ -136,6 +142,7 @@ def trial(
 
     from ablation import plan as plans
     from ablation.cli.progress import names, progress_line, rate
+    from ablation.environment import default_device
     from ablation.ledger import Ledger
     from ablation.pretrain.data import load
     from ablation.trial import Trial
@@ -151,7 +158,7 @@ def trial(
             chosen,
             images,
             Ledger(Path(folder)),
-            device=torch.accelerator.current_accelerator() or torch.device("cpu"),
+            device=default_device(),
             time_limit=planned.resources.time_limit,
             progress=lambda p: print(progress_line(p), file=sys.stderr),
         ).run()

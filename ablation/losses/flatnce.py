@@ -3,26 +3,26 @@
 import torch
 from torch import Tensor
 
-from ablation.losses.base import Loss
+from ablation.losses.base import ContrastiveLoss
 from ablation.losses.infonce import softplus
-from ablation.losses.kernel import Temperature, log_xi
+from ablation.losses.kernel import Temperature
 
 
-class FlatNCE(Loss):
+class FlatNCE(ContrastiveLoss):
     """exp(v - sg v), sg stopping the gradient: constantly 1, with the gradient of v.
 
     A constant looks like a broken loss, so InfoNCE's value is reported in its place.
     """
 
-    def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
-        """See `Loss.forward`."""
-        v = log_xi(z, temperature)
+    def of_statistics(self, lse_neg: Tensor, s_pos: Tensor, temperature: Temperature) -> Tensor:
+        """See `ContrastiveLoss.of_statistics`."""
+        v = lse_neg - s_pos
         return (torch.exp(v - v.detach()) - 1 + softplus(v.detach())).mean()
 
 
-class FlatNCELog(Loss):
+class FlatNCELog(ContrastiveLoss):
     """log xi = v: the same gradient, with a value that shows it. May be negative."""
 
-    def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
-        """See `Loss.forward`."""
-        return log_xi(z, temperature).mean()
+    def of_statistics(self, lse_neg: Tensor, s_pos: Tensor, temperature: Temperature) -> Tensor:
+        """See `ContrastiveLoss.of_statistics`."""
+        return (lse_neg - s_pos).mean()

@@ -34,8 +34,8 @@ def log_xi(z: Tensor, temperature: Temperature) -> Tensor:
 def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> tuple[Tensor, Tensor]:
     """The statistics (lse_neg, s_pos) of every anchor, each (2B,).
 
-    Computed in float32 for half-precision `z` and under autocast, else in the dtype of `z`. Differentiable once, in
-    `z` and in a temperature that is a tensor.
+    Logits, reductions and gradient have the dtype of `z`, under autocast too. Differentiable once, in `z` and in a
+    temperature that is a tensor.
 
     Args:
         z: (2B, d) rows of unit length, B >= 2; rows i and i + B are the views of image i.
@@ -46,16 +46,27 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
         ValueError: the rows are odd in number or fewer than 4, or `block` is below 1.
     """
     images = count_images(z)
-    if z.dtype in (torch.float16, torch.bfloat16):
-        z = z.float()
     if block is None:
         block_bytes = _CPU_BLOCK_BYTES if z.device.type == "cpu" else _DEVICE_BLOCK_BYTES
         block = max(1, block_bytes // (4 * images * z.element_size()))
     if block < 1:
         raise ValueError(f"a block holds at least one image, not {block}")
-    with _full_precision(z):
+    with _without_autocast(z):
         lse_neg, s_pos = _Contrast.apply(z, temperature, min(block, images))
     return lse_neg, s_pos
+
+
+def drawn_logits(z: Tensor, temperature: Temperature, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Every anchor's positive logit, (2B,), and those of its K `chosen` negatives, (2B, K); forms the dense logits.
+
+    Args:
+        z: as in `contrast`.
+        temperature: above 0.
+        chosen: (2B, K), for each anchor rows of `z`.
+    """
+    images = count_images(z)
+    logits = z @ z.T / temperature
+    return logits.diagonal(images).repeat(2), logits.gather(1, chosen)
 
 
 def count_images(z: Tensor) -> int:
@@ -96,7 +107,7 @@ class _Contrast(torch.autograd.Function):
         images = len(z) // 2
         anchor_lse, anchor_grad = lse_neg[:, :, None], grad_lse.view(2, images, 1)
         grad = scaled.new_empty(2, images, z.shape[1])
-        with _full_precision(z):
+        with _without_autocast(z):
             for start in range(0, images, ctx.block):
                 logits = _logits(scaled, z, start, ctx.block) if kept is None else kept
                 rows = slice(start, start + ctx.block)
@@ -122,6 +133,6 @@ def _logits(scaled: Tensor, z: Tensor, start: int, block: int) -> Tensor:
     return logits.flatten(2)
 
 
-def _full_precision(z: Tensor) -> AbstractContextManager[None]:
+def _without_autocast(z: Tensor) -> AbstractContextManager[None]:
     kind = z.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

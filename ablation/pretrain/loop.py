@@ -4,25 +4,30 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from ablation import losses
 from ablation.cell import Cell, Pretraining
 from ablation.losses.diagnostics import p_positive
+from ablation.losses.kernel import Temperature
 from ablation.pretrain.data import Images, shared
+from ablation.pretrain.diagnosis import diagnose
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
+from ablation.pretrain.objective import Objective
 from ablation.pretrain.optim import build_optimizer, learning_rate_at
 from ablation.pretrain.order import SampleOrder
 from ablation.pretrain.trained import Trained
 from ablation.pretrain.views import ViewMaker
-from ablation.record import CurvePoint, History, TracePoint
+from ablation.record import CurvePoint, Diagnostics, History, TracePoint
 
 TRACE_POINTS = 200  # logged updates of a run
 CURVE_POINTS = 10  # evaluations along a run
+FIRST_SCALE = 2.0**15  # of gradient scaling: the largest that float16 holds
+DIAGNOSED_POINTS = 50  # logged updates with diagnostics, at most
+DIAGNOSED_EVERY = 40  # or so many updates apart, since diagnosing a batch costs up to one update
 
 
 class DivergedError(ArithmeticError):
@@ -38,6 +43,15 @@ def spaced(steps: int, points: int) -> frozenset[int]:
     return frozenset(math.ceil(steps * k / points) for k in range(1, points + 1))
 
 
+class _Update(NamedTuple):
+    """One update, as it was before the weights changed."""
+
+    unit: Tensor  # (2B, d), rows of unit length
+    temperature: Temperature
+    loss: Tensor
+    diagnostics: Diagnostics | None  # where they were due
+
+
 class Training:
     """The whole state of one run. `advance` does one update; `state` and `restore` carry it over an interruption."""
 
@@ -50,18 +64,24 @@ class Training:
         recipe, seed = self.recipe, cell.seed
         channels, image_size = images.train_images.shape[1:3]
         encoder = build_encoder(cell.encoder, image_size=image_size, channels=channels, seed=seed)
-        self.encoder = encoder.to(device).train()
-        self.head = build_head(recipe.projection, features=encoder.features, seed=seed).to(device).train()
-        self.loss = losses.build(recipe.loss).to(device)
-        self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head, self.loss))
+        head = build_head(recipe.projection, features=encoder.features, seed=seed)
+        self.dtype = torch.float64 if recipe.precision == "float64" else torch.float32  # of the weights
+        self.encoder = encoder.to(device, self.dtype).train()
+        self.head = head.to(device, self.dtype).train()
+        self.objective = Objective(recipe, seed).to(device)
+        self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
+        self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
         self.images = shared(images.train_images).to(device)
+        self.labels = shared(images.train_labels).to(device)
         self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
         self.step = 0  # updates done
         self.seconds = 0.0  # of training, over all attempts
         self.history = History()
         self.first_batch_hash = ""
-        self._logged = spaced(recipe.steps, TRACE_POINTS) | {1}
+        points = min(DIAGNOSED_POINTS, math.ceil(recipe.steps / DIAGNOSED_EVERY))
+        self._diagnosed = spaced(recipe.steps, points) | {1}
+        self._logged = spaced(recipe.steps, TRACE_POINTS) | self._diagnosed
         self._evaluated = spaced(recipe.steps, CURVE_POINTS)
         self._diverged_at = torch.full((), recipe.steps + 1, device=device)
 
@@ -86,37 +106,64 @@ class Training:
         views = self.views(self.images[indices], self.step)
         if self.step == 0:
             self.first_batch_hash = hashlib.sha256(views.cpu().contiguous().numpy().tobytes()).hexdigest()
-        z, loss = self._update(views)
+        update = self._update(views, self.labels[indices])
         self.step += 1
-        self._diverged_at = torch.where(loss.isfinite(), self._diverged_at, self._diverged_at.clamp(max=self.step))
+        finite = update.loss.isfinite()
+        self._diverged_at = torch.where(finite, self._diverged_at, self._diverged_at.clamp(max=self.step))
         self.seconds += time.perf_counter() - start
         if self.step in self._logged:
-            self._log(z.detach(), loss.item())
+            self._log(update)
         if self.step in self._evaluated:
-            accuracy = self.evaluate(self.encoder)
+            accuracy = self.evaluate(self._as_evaluated())
             self.history.curve.append(CurvePoint(step=self.step, samples=self.samples, knn_top1=accuracy))
 
-    def _update(self, views: Tensor) -> tuple[Tensor, Tensor]:
+    def _update(self, views: Tensor, labels: Tensor) -> "_Update":
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        z = F.normalize(self.head(self.encoder(views)), dim=1)
-        loss: Tensor = self.loss(z, self.recipe.temperature)
+        z = self.objective.rows(self._head_output(views.to(self.dtype)))
+        temperature = self.objective.temperature()
+        due = self.step + 1 in self._diagnosed
+        if due:
+            z.retain_grad()
+        loss: Tensor = self.objective(z, labels, self.step)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return z, loss.detach()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        diagnostics = None
+        if due and loss.isfinite():
+            assert z.grad is not None
+            diagnostics = diagnose(self.objective, z, z.grad.double() / self.scaler.get_scale(), labels, self.step)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        unit = self.objective.unit(z.detach())
+        self.objective.temperature.adapt(unit)
+        return _Update(unit, temperature, loss.detach(), diagnostics)
 
-    def _log(self, z: Tensor, loss: float) -> None:
+    def _head_output(self, views: Tensor) -> Tensor:
+        """The head's output (2B, d) for views (2B, C, S, S)."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
+            size = self.recipe.norm_batch
+            if size is None:
+                return self.head(self.encoder(views))  # type: ignore[no-any-return]
+            parts = views.view(2, -1, *views.shape[1:]).split(size, dim=1)  # type: ignore[no-untyped-call]
+            features = [self.encoder(part.flatten(0, 1)).view(2, part.shape[1], -1) for part in parts]
+            return self.head(torch.cat(features, dim=1).flatten(0, 1))  # type: ignore[no-any-return]
+
+    def _as_evaluated(self) -> Encoder:
+        """The encoder in float32."""
+        return self.encoder if self.dtype == torch.float32 else deepcopy(self.encoder).float()
+
+    def _log(self, update: "_Update") -> None:
         if (step := int(self._diverged_at)) <= self.recipe.steps:
             raise DivergedError(step)
         self.history.trace.append(
             TracePoint(
                 step=self.step,
                 samples=self.samples,
-                loss=loss,
+                loss=update.loss.item(),
                 learning_rate=learning_rate_at(self.recipe.learning_rate, self.step - 1, self.recipe.steps),
-                p_pos=p_positive(z, self.recipe.temperature),
+                p_pos=p_positive(update.unit, update.temperature),
                 seconds=self.seconds,
+                diagnostics=update.diagnostics,
             )
         )
 
@@ -132,8 +179,9 @@ class Training:
             "history": self.history.model_dump_json(),
             "encoder": self.encoder.state_dict(),
             "head": self.head.state_dict(),
-            "loss": self.loss.state_dict(),
+            "objective": self.objective.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
         }
 
     def finish(self) -> Trained:
@@ -145,13 +193,19 @@ class Training:
         if not all(tensor.isfinite().all() for tensor in self.encoder.state_dict().values()):
             raise DivergedError(self.step)
         return Trained(
-            self.encoder, self.head, self.history, self.step, self.samples, self.seconds, self.first_batch_hash
+            self.encoder.float(),
+            self.head.float(),
+            self.history,
+            self.step,
+            self.samples,
+            self.seconds,
+            self.first_batch_hash,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes back to what `state` returned, in this or another process."""
-        for name in ("encoder", "head", "loss", "optimizer"):
-            getattr(self, name).load_state_dict(state[name])
+        for name in ("encoder", "head", "objective", "optimizer", "scaler"):
+            getattr(self, name).load_state_dict(state.get(name, {}))  # a part without state may be missing
         self.step, self.seconds = state["step"], state["seconds"]
         self.first_batch_hash = state["first_batch_hash"]
         self.history = History.model_validate_json(state["history"])

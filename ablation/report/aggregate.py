@@ -88,7 +88,8 @@ class Grid:
         components = {str(run.settings["loss"]): run.cell.pretraining for run in self.runs}
         titles = {}
         for label, pretraining in components.items():
-            title = catalog.LOSSES[label].title if pretraining and pretraining.loss.name == label else label
+            named = pretraining is not None and pretraining.loss.name == label and label in catalog.LOSSES
+            title = catalog.LOSSES[label].title if named else label
             titles[label] = label if title in components else title
         return titles
 

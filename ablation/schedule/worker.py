@@ -10,6 +10,7 @@ import torch
 from ray import tune
 
 from ablation.cell import Cell
+from ablation.environment import default_device
 from ablation.ledger import Ledger
 from ablation.plan import Resources
 from ablation.pretrain.data import Images
@@ -35,7 +36,7 @@ def work(
             cell,
             images[cell.dataset.model_dump_json()],
             ledger,
-            device=(torch.accelerator.current_accelerator() if ray.get_gpu_ids() else None) or torch.device("cpu"),
+            device=default_device() if ray.get_gpu_ids() else torch.device("cpu"),
             time_limit=resources.time_limit,
             stop=Path(stop_file).exists,
             progress=lambda progress: tune.report(dataclasses.asdict(progress)),

@@ -110,11 +110,13 @@ def test_the_lowest_temperatures_do_not_overflow_float32() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_rows_are_computed_in_float32(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("block", [2, 4])
+def test_half_precision_rows_are_computed_in_half_precision(dtype: torch.dtype, block: int) -> None:
     z = views(4, 8, dtype=dtype)
-    got = contrast(z, 0.05)
-    assert [x.dtype for x in got] == [torch.float32, torch.float32]
-    torch.testing.assert_close(got, contrast(z.float(), 0.05), rtol=0, atol=0)
+    got = contrast(z, 0.05, block)
+    assert [x.dtype for x in got] == [dtype, dtype]
+    error = 2 * torch.finfo(dtype).eps * 20  # of logits up to 1 / temperature
+    torch.testing.assert_close([x.double() for x in got], list(contrast(z.double(), 0.05)), rtol=0, atol=error)
     (grad,) = torch.autograd.grad(got[0].sum(), z)
     assert grad.dtype == dtype
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ablation.catalog import LOSSES, OPTIMIZERS
 from ablation.cell import Cell, Component, LearningRate
+from ablation.losses import Loss
+from ablation.losses.kernel import Temperature
 from ablation.pretrain.data import Images, load
 from ablation.pretrain.encoder import weights_hash
 from ablation.pretrain.loop import DivergedError, Training, spaced
@@ -72,6 +74,101 @@ def test_resume_is_exact_with_every_loss(images: Images, name: str) -> None:
     assert fingerprint(run(one, images, stop_at=7)) == fingerprint(run(one, images))
 
 
+LEARNED = Component(name="learned", parameters={"minimum": 0.05, "maximum": 1.0})
+ESS = Component(name="ess", parameters={"target": 0.3, "rate": 0.1, "minimum": 0.05, "maximum": 1.0})
+AXES: list[dict[str, Any]] = [
+    {"loss_dtype": "float16", "gradient_scaling": True},
+    {"loss_dtype": "bfloat16"},
+    {"loss_dtype": "float64", "precision": "float64"},
+    {"precision": "bfloat16"},
+    {"temperature_control": LEARNED},
+    {"temperature_control": ESS},
+    {"negatives": 3},
+    {"norm_batch": 4},
+    {"loss": Component(name="siglip"), "temperature_control": LEARNED, "optimizer": optimizer("lars")},
+]
+
+
+@pytest.mark.parametrize("axis", AXES, ids=str)
+def test_resume_is_exact_along_every_axis(images: Images, axis: dict[str, Any]) -> None:
+    whole = run(cell(**axis), images)
+    assert fingerprint(run(cell(**axis), images, stop_at=7)) == fingerprint(whole)
+    assert fingerprint(whole) != fingerprint(run(cell(), images))
+    whole.finish()
+    assert {p.dtype for p in (*whole.encoder.parameters(), *whole.head.parameters())} == {torch.float32}
+
+
+def test_a_checkpoint_of_the_first_release_is_read(images: Images) -> None:
+    work = training(cell(), images)
+    for _ in range(5):
+        work.advance()
+    state = work.state()
+    del state["objective"], state["scaler"]
+    later = training(cell(), images)
+    later.restore({**state, "loss": {}})
+    to_the_end(later)
+    assert fingerprint(later) == fingerprint(run(cell(), images))
+
+
+def test_images_that_share_no_statistics_do_not_see_each_other(images: Images) -> None:
+    work = training(cell(norm_batch=4), images)
+    views = work.views(work.images[torch.arange(16)], 0)
+    z = work._head_output(views)
+    others = views.clone()
+    others[[4, 20]] = others[[5, 21]]  # both views of the fifth image
+    changed = (work._head_output(others) - z).abs().amax(1) > 0
+    assert changed.nonzero().flatten().tolist() == [4, 5, 6, 7, 20, 21, 22, 23]
+    whole = training(cell(), images)
+    part = whole._head_output(torch.cat((views[4:8], views[20:24])))
+    torch.testing.assert_close(z[[4, 5, 6, 7, 20, 21, 22, 23]], part)
+
+
+def test_diagnostics_stand_where_they_are_due_and_measure_the_arithmetic(images: Images) -> None:
+    def errors(**axis: Any) -> list[float]:
+        trace = run(cell(steps=80, **axis), images).history.trace
+        assert [point.step for point in trace if point.diagnostics] == [1, 40, 80]
+        found = [point.diagnostics.rounding_error for point in trace if point.diagnostics]
+        return [error for error in found if error is not None]
+
+    whole = {"loss_dtype": "float64", "precision": "float64"}
+    for axis, low, high in (({}, 1e-8, 1e-4), ({"loss_dtype": "float16"}, 1e-4, 0.5), (whole, 0, 1e-12)):
+        found = errors(**axis)
+        assert len(found) == 3
+        assert all(low <= error < high for error in found), (axis, found)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_is_diagnosed(images: Images, name: str) -> None:
+    parameters = {key: parameter.default for key, parameter in LOSSES[name].parameters.items()}
+    trace = run(cell(steps=20, loss=Component(name=name, parameters=parameters)), images).history.trace
+    for point in (trace[0], trace[-1]):
+        assert point.diagnostics is not None
+        assert point.diagnostics.rounding_error is not None
+        assert point.diagnostics.rounding_error < 1e-3
+        assert point.diagnostics.gradient_norm is not None
+        assert point.diagnostics.gradient_norm > 0
+
+
+def test_a_loss_gets_labels_and_raw_rows_where_it_asks_for_them(images: Images) -> None:
+    asked: list[tuple[Tensor, Tensor]] = []
+
+    class Curious(Loss):
+        unit_rows = False
+        sees_labels = True
+
+        def forward(self, z: Tensor, temperature: Temperature, labels: Tensor | None = None) -> Tensor:
+            assert labels is not None
+            asked.append((z.detach(), labels))
+            return z.square().mean()
+
+    work = training(cell(), images)
+    work.objective.loss = Curious()
+    work.advance()
+    z, labels = asked[0]
+    assert torch.equal(labels, torch.from_numpy(images.train_labels[work.order.batch(0)]))
+    assert (z.norm(dim=1) - 1).abs().max() > 1e-3
+
+
 def test_losses_see_the_same_weights_and_views_and_seeds_do_not(images: Images) -> None:
     def first(of: Cell) -> tuple[str, str]:
         work = training(of, images)
@@ -124,14 +221,14 @@ def test_spaced_points_are_few_and_end_at_the_end(steps: int, points: int) -> No
 @given(bad_step=st.integers(1, 12))
 def test_divergence_is_noticed_with_its_step(images: Images, bad_step: int) -> None:
     work = training(cell(), images)
-    inner = work.loss
+    inner = work.objective.loss
 
-    class Poisoned(torch.nn.Module):
-        def forward(self, z: Tensor, temperature: float) -> Tensor:
+    class Poisoned(Loss):
+        def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
             value: Tensor = inner(z, temperature)
             return value * float("nan") if work.step == bad_step - 1 else value
 
-    work.loss = Poisoned()  # type: ignore[assignment]
+    work.objective.loss = Poisoned()
     with pytest.raises(DivergedError) as caught:
         to_the_end(work)
     assert caught.value.step == bad_step

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from ablation.catalog import OPTIMIZERS
 from ablation.cell import Component, LearningRate
 from ablation.pretrain.optim import build_optimizer, learning_rate_at
 
@@ -65,3 +66,18 @@ def test_lars_rescales_weights_and_leaves_biases_alone(decay: float) -> None:
     trust = 0.001 * 1.0 / (4.0 + decay * 1.0)
     assert weight == pytest.approx(1 - 10.0 * trust * (4.0 + decay), rel=1e-5)
     assert bias == pytest.approx(1 - 10.0 * 4.0)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "lars"])
+def test_parameters_of_the_objective_are_trained_without_decay(name: str) -> None:
+    layer, scalar = nn.Linear(1, 1), nn.Parameter(torch.ones(()))
+    parameters = {k: p.default for k, p in OPTIMIZERS[name].parameters.items()} | {"weight_decay": 0.5}
+    optimizer = build_optimizer(Component(name=name, parameters=parameters), [layer], [scalar])
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    scalar.grad = torch.zeros_like(scalar)
+    optimizer.step()
+    assert scalar.item() == 1
+    scalar.grad = torch.ones_like(scalar)
+    optimizer.step()
+    assert scalar.item() < 1
