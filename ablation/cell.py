@@ -104,7 +104,8 @@ class Cell(Frozen):
         if self.pretraining:
             named.update(loss=self.pretraining.loss, optimizer=self.pretraining.optimizer)
         for kind, component in named.items():
-            if component.name not in catalog.COMPONENTS[kind]:
+            of_a_user = kind == "loss" and "version" in component.parameters  # see `ablation.user_loss`
+            if component.name not in catalog.COMPONENTS[kind] and not of_a_user:
                 raise PydanticCustomError(
                     UNKNOWN_NAME, "this version knows no {kind} {name}", {"kind": kind, "name": component.name}
                 )

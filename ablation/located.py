@@ -240,10 +240,12 @@ class _Reader:
             return None
         if kind == "bool":
             return text.lower() == "true"
-        if kind == "int":
-            return self._integer(text.replace("_", ""), path)
-        if kind == "float":
-            return self._float(text.replace("_", "").lower(), path)
+        if kind in ("int", "float"):
+            try:
+                return (self._integer if kind == "int" else self._float)(text.replace("_", "").lower(), path)
+            except ValueError:  # such as 0o_, a number to YAML by its form
+                self.document.report(path, f"{text} is no number; in quotes it is a text")
+                return BAD
         if not _printable(text):
             self.document.report(path, "has a control character")
             return BAD

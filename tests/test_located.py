@@ -162,6 +162,12 @@ def test_a_link_to_a_file_is_as_good_as_the_file(tmp_path: Path) -> None:
     assert located.read(tmp_path / "link").data == {"a": 1}
 
 
+@pytest.mark.parametrize("text", ["0o_", "0x_", "0b_", "+0o", "-0x_"])
+def test_a_number_without_digits_is_a_problem_or_a_text(text: str) -> None:
+    document = located.parse(f"a: {text}", "f")
+    assert document.problems or document.data == {"a": text}
+
+
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")
     assert located.read(tmp_path / "f").data == {"a": 1, "b": 2}

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from ablation import catalog
 from ablation.cell import Component
+from ablation.errors import UserError
 from ablation.losses import ContrastiveLoss, Loss, build
 from ablation.losses.kernel import drawn_logits, log_xi
 
@@ -139,8 +140,8 @@ def test_every_loss_of_the_catalog_is_built_and_no_other() -> None:
         assert built.state_dict().keys() == loss(name).state_dict().keys()
         assert isinstance(built, ContrastiveLoss) == described.contrastive
         assert built.sees_labels == ("sees labels" in described.title)
-    with pytest.raises(KeyError):
-        loss("triplet")
+    with pytest.raises(UserError, match="triplet: should be my_module:my_loss"):
+        build(Component(name="triplet"))
 
 
 @pytest.mark.parametrize("name", NAMES)
