@@ -200,7 +200,10 @@ def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, m
     print(f"{counted(states)} after {duration(time.monotonic() - start)}")
     if missing and not states["todo"]:  # who interrupts does not want to wait for a picture
         leave_views(plan, ledger)
-    print(f"report: {_report(ledger)}")
+    try:
+        print(f"report: {_report(ledger)}")
+    except UserError as error:  # a full disk must not hide how the sweep can go on
+        print(error, file=sys.stderr)
     if states["todo"]:
         again = " --retry failed" if states["failed"] else ""
         print(f"{reason or 'interrupted'}; go on with: ablation resume {ledger.folder}{again}")

@@ -69,15 +69,11 @@ class Stop(Unsaved, tune.Stopper):
         while not self._over.wait(1.0):
             dead = [process for process in self._lifelines if not alive(process)]
             if dead and not self._over.is_set():
-                self.reason = self.reason or f"Ray's process {dead[0].pid} died"
-                os.kill(os.getpid(), signal.SIGALRM)  # wakes the main thread, which may be waiting for the dead
-                if not self._over.wait(10.0):
-                    self._end_without_main_thread()
-                return
+                self._end_without_main_thread(f"Ray's process {dead[0].pid} died")
 
-    def _end_without_main_thread(self) -> None:
-        """Some calls into Ray wait for a dead head without an ear for signals, and would then end the process."""
-        self._tell(f"{self.reason} and Ray does not answer; go on with: ablation resume {self.file.parent}")
+    def _end_without_main_thread(self, reason: str) -> None:
+        """The main thread may wait for the dead without an ear for signals, and Ray would then end the process."""
+        self._tell(f"{reason}; go on with: ablation resume {self.file.parent}")
         for process in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -110,7 +110,7 @@ def test_one_signal_and_a_cell_that_does_not_answer(undisturbed: Sweep, tmp_path
     same_after_resume(sweep, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["raylet/raylet", "gcs/gcs_server"])
 def test_raylet_or_head_killed(undisturbed: Sweep, tmp_path: Path, name: str) -> None:
     sweep = Sweep(tmp_path)
