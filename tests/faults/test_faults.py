@@ -268,6 +268,7 @@ def test_nan_is_one_record_with_its_step(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.sweep["grid"] |= {"loss": ["infonce"], "seed": 1, "learning_rate.base": [1e6]}
     del sweep.sweep["base"]["learning_rate"]["base"]
+    sweep.sweep["base"]["optimizer"]["weight_decay"] = 1.0
     code, output = sweep.run()
     assert code == 1, output
     failed = [record for record in sweep.records().values() if record.status is Status.DIVERGED]

@@ -85,6 +85,7 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.sweep["grid"]["learning_rate.base"] = [0.3, 1e6]
     del sweep.sweep["base"]["learning_rate"]["base"]
+    sweep.sweep["base"]["optimizer"]["weight_decay"] = 1.0  # at that rate it multiplies the weights by a million
     sweep.sweep["grid"]["seed"] = 1
     code, output = sweep.run()
     assert code == 1, output
