@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablation.report.aggregate import Panel
-from ablation.report.build import Effect, Report
+from ablation.report.build import Effect, Report, Verdict
 from ablation.report.stats import Estimate
 from ablation.report.wording import count, decimals, interval, listing, p_value, percent, points
 
@@ -82,13 +82,13 @@ def _statement(report: Report, panel: Panel, losses: tuple[str, ...]) -> str:
     drop = next((effect for effect in drops if effect.estimate), None)
     parts = []
     if drop:
-        parts += [_drop(report, drop), _scope(drops)]
+        parts += [_drop(report, drop), _scope(drops, "By batch size")]
     elif drops:
         reference = report.references[panel]
         parts.append(f"No seed has all the results that a drop from batch {reference} is computed from.")
     known = [effect for effect in differences if effect.estimate and (not drop or effect.batch_size == drop.batch_size)]
     if known:
-        parts.append(_difference(report, known[0]))
+        parts += [_difference(report, known[0]), _scope(differences, "Differences by batch size")]
     elif differences:
         parts.append("No seed has results of both losses at any batch size.")
     return " ".join(part for part in [*parts, f"Budget: {_budget(report, panel)}."] if part)
@@ -177,15 +177,17 @@ def _power(effect: Effect, found: Estimate, places: int) -> str:
     return text
 
 
-def _scope(effects: Sequence[Effect]) -> str:
+def _scope(effects: Sequence[Effect], lead: str) -> str:
     """At which batch sizes the effect is resolved, where there are several, and where there is no pair at all."""
     parts = []
     if len(effects) > 1:
-        resolved = [effect.batch_size for effect in effects if effect.resolved]
-        others = [effect.batch_size for effect in effects if effect.estimate and not effect.resolved]
-        verdicts = [f"resolved at batch {listing(resolved)}"] if resolved else []
-        verdicts += [f"not resolved at batch {listing(others)}"] if others else []
-        parts.append(f"By batch size: {'; '.join(verdicts)}.")
+        words = {Verdict.HIGHER: "resolved", Verdict.LOWER: "resolved", Verdict.EQUIVALENT: "equivalent"}
+        sizes: dict[str, list[int]] = {}
+        for effect in effects:
+            if effect.estimate:
+                sizes.setdefault(words.get(effect.verdict, "not resolved"), []).append(effect.batch_size)
+        verdicts = [f"{word} at batch {listing(where)}" for word, where in sizes.items()]
+        parts.append(f"{lead}: {'; '.join(verdicts)}.")
     missing = [effect.batch_size for effect in effects if effect.estimate is None]
     if missing:
         parts.append(f"There is no complete pair at batch {listing(missing)}.")

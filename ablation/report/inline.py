@@ -5,7 +5,7 @@ import re
 from ablation.report.figures import style
 
 _ON_DARK = ("#4fa8dc", "#f0853a", "#2cc497", "#e09cc4", "#f0b429", "#7cc8f2", "#f2f2f2")
-_SIZES_ON_DARK = ("#6f8fd6", "#7f99c4", "#8fa2b3", "#a5b09d", "#c0be8a", "#e2d671", "#fde85a")
+_SIZES_ON_DARK = ("#9f86ea", "#7d93e8", "#5fb0e0", "#4cc4c4", "#54d6a0", "#8fe070", "#e2e24a")
 
 # Variable of the page -> its colour on white paper, as the figures' files have it, and on a dark page.
 PALETTE = {

@@ -44,8 +44,8 @@ def effects(report: Report, found: Sequence[Effect], *, names: tuple[str, str], 
     axes = panel_header(report.grid)
     extra = ["correlation"] if correlation else []
     tests = ["p", "p (Holm)", "p (sign flip)", *(["p (equivalent)"] if report.plan.report.equivalence_margin else [])]
-    numbers = [*names, "difference", "95 % interval", "pairs", *extra, *tests]
-    header = [*axes, "loss", "batch size", *numbers, "verdict"]
+    numbers = [*names, "difference", "95 % interval", "verdict", "pairs", *extra, *tests]
+    header = [*axes, "loss", "batch size", *numbers]
     rows = [
         [*panel_entries(effect.panel), *_effect_entries(report, effect, correlation=correlation)] for effect in found
     ]
@@ -156,11 +156,12 @@ def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> lis
     pairs = effect.planned if found and found.n == effect.planned else f"{found.n if found else 0}/{effect.planned}"
     r = effect.paired.correlation
     extra = [DASH if r is None else f"{r:.2f}".replace("-", MINUS)] if correlation else []
-    texts = [" minus ".join(titles), str(effect.batch_size), *numbers, str(pairs), *extra, p_value(effect.paired.p)]
+    verdict = Entry(effect.verdict, bold=effect.resolved or effect.equivalent)
+    where, shown = [" minus ".join(titles), str(effect.batch_size)], [str(pairs), *extra, p_value(effect.paired.p)]
     tests = [Entry(p_value(effect.p_holm), bold=effect.resolved), Entry(p_value(effect.paired.sign_flip))]
     if report.plan.report.equivalence_margin:
         tests.append(Entry(p_value(effect.p_equivalence), bold=effect.equivalent))
-    return [*map(Entry, texts), *tests, Entry(effect.verdict)]
+    return [*map(Entry, where), *map(Entry, numbers), verdict, *map(Entry, shown), *tests]
 
 
 def _loss_title(report: Report, summary: Summary) -> str:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from ablation.report.aggregate import Panel
 from ablation.report.build import Report
@@ -18,6 +18,8 @@ from ablation.report.figures.style import GREY, INK, PAPER
 from ablation.report.paths import Diagnostic, LearningCurve
 from ablation.report.responses import Response
 from ablation.report.wording import DIAGNOSTICS, METRICS
+
+_MOST_TICKS = 7  # of a logarithmic axis
 
 
 def responses(report: Report, found: Sequence[Response]) -> Figure:
@@ -57,10 +59,7 @@ def costs(report: Report, panels: Sequence[Panel]) -> Figure:
         for cost in found:
             shown.append(cost.loss)
             _cost(place, cost, style.stroke(report.grid.losses.index(cost.loss)))
-        place.set_xscale("log")
-        place.xaxis.set_minor_locator(NullLocator())
-        ticks = _nice_ticks([cost.seconds.mean for cost in found])
-        place.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        _log_axis(place, [cost.seconds.mean for cost in found])
         place.margins(0.12, 0.15)
         place.set_xlabel("Seconds of pretraining (log scale)")
         place.set_ylabel(f"{METRICS[report.metric]} (%)")
@@ -85,10 +84,9 @@ def learning_curves(report: Report, keys: Sequence[tuple[Panel, str]]) -> Figure
                 if (curve.panel, curve.loss) == (panel, loss):
                     _learning_curve(place, curve, unit, size_stroke(sizes, curve.batch_size))
             place.set_xlabel("Samples seen" if unit == "samples" else "Steps (log scale)")
-        right.set_xscale("log")
-        for place in (left, right):
-            place.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            place.xaxis.set_minor_formatter(NullFormatter())
+        steps = [stop.step for c in curves if (c.panel, c.loss) == (panel, loss) for stop in c.stops]
+        _log_axis(right, steps)
+        left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         left.set_ylabel("kNN accuracy (%), validation")
     style.legend(figure, _size_handles(sizes))
     return figure
@@ -107,6 +105,8 @@ def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Pa
         chosen = [d for d in found if (d.name, d.panel) == (name, panel)]
         if _wide([d.estimate.mean for d in found if d.name == name]):
             place.set_yscale("log")
+            place.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # the standard one writes mathematics
+            place.yaxis.set_minor_locator(NullLocator())
         place.set_ylabel(style.one_line(DIAGNOSTICS[name], 36))
         ends = [_diagnostic(place, report, chosen, loss) for loss in dict.fromkeys(d.loss for d in chosen)]
         labels.append((place, style.labels(place, ends)))
@@ -117,7 +117,7 @@ def diagnostics(report: Report, found: Sequence[Diagnostic], panels: Sequence[Pa
 
 
 def size_stroke(sizes: Sequence[int], size: int) -> style.Stroke:
-    """Batch sizes are ordered, so is their colour: cividis, readable in any colour vision; marker and dash besides."""
+    """Batch sizes are ordered, so is their colour, from dark to light; marker and dash besides."""
     position = list(sizes).index(size)
     shade = style.SIZES[round((len(style.SIZES) - 1) * position / max(len(sizes) - 1, 1))]
     return style.Stroke(shade, style.MARKERS[position % len(style.MARKERS)], style.DASHES[position % len(style.DASHES)])
@@ -186,11 +186,16 @@ def _size_handles(sizes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _nice_ticks(values: Sequence[float]) -> list[float]:
-    """1, 2 and 5 times powers of ten around the values."""
+def _log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic x axis with ticks at 1, 2 and 5 times powers of ten, or at the powers where those are many."""
+    axes.set_xscale("log")
     low, high = min(values) / 1.3, max(values) * 1.3
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [m * 10.0**power for power in powers for m in (1, 2, 5) if low <= m * 10.0**power <= high]
+    powers = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    fine = [m * power for power in powers for m in (1, 2, 5) if low <= m * power <= high]
+    coarse = [power for power in powers if low <= power <= high]
+    ticks = fine if len(fine) <= _MOST_TICKS else coarse
+    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _wide(values: Sequence[float]) -> bool:

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 # Okabe and Ito's palette for colour-blind readers without its yellow, which white paper swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-SIZES = ("#00224e", "#1b346d", "#3b496c", "#575d6d", "#707173", "#8a8779", "#a59c74")  # cividis, for what is ordered
+SIZES = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28a97c", "#4fb955")  # viridis, for what is ordered
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 INK, GREY, LIGHT, PAPER = "#222222", "#6B6B6B", "#E5E5E5", "#FFFFFF"
@@ -31,7 +31,7 @@ _STYLE: Any = {  # matplotlib types the keys as literals
     "xtick.color": INK,
     "ytick.color": INK,
     "svg.hashsalt": "ablation",
-    "savefig.dpi": 200,
+    "savefig.dpi": 150,
 }
 NO_DATE = {  # format -> metadata to leave out
     "png": {"Software": None},
