@@ -7,7 +7,7 @@ from typing import Any
 from ablation.catalog import LOSSES, Scalar
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
 from ablation.plan import Plan, PlannedCell, ReportOptions, Resources
-from ablation.record import CurvePoint, Environment, Failure, History, Outcome, Record, Status, TracePoint
+from ablation.record import CurvePoint, Diagnostics, Environment, Failure, History, Outcome, Record, Status, TracePoint
 
 ENVIRONMENT = Environment(
     package="0.1.0",
@@ -134,6 +134,15 @@ def records_of(
 def by_id(records: Iterable[Record]) -> dict[str, Record]:
     """Records as the ledger gives them."""
     return {record.id: record for record in records}
+
+
+def diagnostics_of(xi_below_1e3: float, rounding_error: float | None) -> Diagnostics:
+    """One step's diagnostics, of which two are given."""
+    return Diagnostics(
+        temperature=0.1, log10_xi_mean=0.0, log10_xi=(-1.0, -0.5, 0.0, 0.5, 1.0), xi_below_1e3=xi_below_1e3,
+        xi_below_1e7=0.0, ess=0.5, mi_bound=1.0, mi_closeness=0.5, alignment=0.5, uniformity=-1.0, effective_rank=9.0,
+        gradient_norm=0.1, rounding_error=rounding_error,
+    )  # fmt: skip
 
 
 def history_of(_: str) -> History:

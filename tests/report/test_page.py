@@ -22,7 +22,7 @@ from ablation.report.document import html
 from ablation.report.figures import pictures
 from ablation.report.inline import PALETTE
 from ablation.report.stats import pairs_needed
-from tests.report.synthetic import ENVIRONMENT, by_id, history_of, plan_of, record_of, records_of
+from tests.report.synthetic import ENVIRONMENT, by_id, diagnostics_of, history_of, plan_of, record_of, records_of
 
 COMPARISON = {"comparisons": [("flatnce", "infonce")]}
 
@@ -112,6 +112,15 @@ def test_the_rounding_claim_stands_behind_its_premise() -> None:
     )
     assert premise_of(0.4).startswith("not decided by p_pos alone. At the end of training at most 40 % of the anchors")
     assert answer.premises(build(plan_of(), {})) == []
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.02, "regime not reached"), (0.3, "regime reached")])
+def test_a_logged_share_decides_the_premise(share: float, verdict: str) -> None:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=1)
+    point = history_of("").trace[0].model_copy(update={"diagnostics": diagnostics_of(share, 1e-6)})
+    built = build(plan, records_of(plan, lambda *_: 0.9), lambda _: History(trace=[point]))
+    (premise,) = answer.premises(built)
+    assert premise.text.startswith(f"{verdict}. At the end of training at most {100 * share:g} % of the anchors had xi")
 
 
 def test_equivalence_is_an_answer() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from ablation.record import CurvePoint, History, TracePoint
 from ablation.report import build, costs
+from ablation.report.figures import pictures, style
 from ablation.report.published import series
-from tests.report.synthetic import by_id, plan_of, record_of, records_of
+from tests.report.synthetic import by_id, diagnostics_of, plan_of, record_of, records_of
 
 
 def trace(values: list[float]) -> list[TracePoint]:
@@ -71,6 +72,22 @@ def test_diagnostics_are_means_over_the_last_tenth() -> None:
     assert (found.name, found.estimate.n) == ("p_pos", 2)
     assert found.estimate.mean == pytest.approx(0.35)  # .3 and .4
     assert build(plan, records_of(plan, lambda *_: 0.9)).paths.diagnostics == []
+
+
+def test_blocks_of_diagnostics_are_read_where_they_are_and_nulls_left_out() -> None:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=1)
+    points = trace([0.5] * 10)
+    points[3] = points[3].model_copy(update={"diagnostics": diagnostics_of(0.1, 1e-5)})
+    points[6] = points[6].model_copy(update={"diagnostics": diagnostics_of(0.2, None)})
+    report = build(plan, records_of(plan, lambda *_: 0.9), lambda _: History(trace=points))
+    found = {d.name: d.estimate.mean for d in report.paths.diagnostics}
+    assert found["xi_below_1e3"] == pytest.approx(0.2)  # the last of two
+    assert found["rounding_error"] == pytest.approx(1e-5)  # the only one
+    assert "log10_xi" not in found  # quantiles
+    draw = pictures(report)[-1].draw
+    assert draw
+    with style.drawing():
+        assert len(draw().axes) == 10  # p_pos, eight known ones beside it, and an empty place
 
 
 def test_a_response_is_chosen_on_validation_and_flagged_at_the_edge() -> None:
