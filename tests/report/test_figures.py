@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ablation.plan import Plan
@@ -156,6 +157,13 @@ def test_direct_labels_never_overlap() -> None:
     assert len(boxes) == 6
     boxes.sort(key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 for below, above in pairwise(boxes))
+
+
+def test_labels_stand_where_their_curves_end_on_a_logarithmic_axis() -> None:
+    axes = Figure().subplots()
+    axes.set(xlim=(0, 1), ylim=(1e-6, 1e-2), yscale="log")
+    label = style.label(axes, "middle", 1.0, 1e-4, "#000000")
+    assert label.xyann[1] == pytest.approx(0.5)
 
 
 @given(st.lists(st.floats(-500, 500), max_size=12), st.floats(0.5, 50))

@@ -155,7 +155,7 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
 def label(axes: Axes, text: str, x: float, y: float, colour: str) -> Annotation:
     """A label right of the axes, led by a thin line to where its curve ends."""
-    height = axes.transLimits.transform((x, y))[1]
+    height = (axes.transScale + axes.transLimits).transform((x, y))[1]  # of a logarithmic axis, too
     return axes.annotate(
         one_line(text), (x, y), (1.03, height), xycoords="data", textcoords="axes fraction", color=colour, fontsize=9,
         va="center", annotation_clip=False,
