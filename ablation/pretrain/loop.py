@@ -3,7 +3,7 @@
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -43,6 +43,12 @@ def spaced(steps: int, points: int) -> frozenset[int]:
     return frozenset(math.ceil(steps * k / points) for k in range(1, points + 1))
 
 
+def _diagnosed(steps: int, logged: Sequence[int]) -> frozenset[int]:
+    """Which of the logged updates get diagnostics: the first, the last, and evenly many between."""
+    points = min(DIAGNOSED_POINTS, math.ceil(steps / DIAGNOSED_EVERY), len(logged))
+    return frozenset({1} | {logged[position - 1] for position in spaced(len(logged), points)})
+
+
 class _Update(NamedTuple):
     """One update, as it was before the weights changed."""
 
@@ -79,9 +85,8 @@ class Training:
         self.seconds = 0.0  # of training, over all attempts
         self.history = History()
         self.first_batch_hash = ""
-        points = min(DIAGNOSED_POINTS, math.ceil(recipe.steps / DIAGNOSED_EVERY))
-        self._diagnosed = spaced(recipe.steps, points) | {1}
-        self._logged = spaced(recipe.steps, TRACE_POINTS) | self._diagnosed
+        self._logged = spaced(recipe.steps, TRACE_POINTS) | {1}
+        self._diagnosed = _diagnosed(recipe.steps, sorted(self._logged))
         self._evaluated = spaced(recipe.steps, CURVE_POINTS)
         self._diverged_at = torch.full((), recipe.steps + 1, device=device)
 

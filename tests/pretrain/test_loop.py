@@ -1,6 +1,7 @@
 """The pretraining loop: exact resume at any step, paired seeds, logs where they are due, divergence with its step."""
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,14 @@ def test_diagnostics_stand_where_they_are_due_and_measure_the_arithmetic(images:
         found = errors(**axis)
         assert len(found) == 3
         assert all(low <= error < high for error in found), (axis, found)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 12, 199, 500, 48_000])
+def test_diagnostics_add_no_point_to_the_log(images: Images, steps: int) -> None:
+    work = training(cell(steps=steps), images)
+    assert work._logged == spaced(steps, 200) | {1}
+    assert {1, steps} <= work._diagnosed <= work._logged
+    assert len(work._diagnosed) <= min(50, math.ceil(steps / 40)) + 1
 
 
 @pytest.mark.parametrize("name", LOSSES)
