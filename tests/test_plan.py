@@ -15,6 +15,7 @@ from ablation import plan, plan_text, recipe, sweep
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
 from ablation.errors import UserError
 from ablation.plan import Plan
+from ablation.sweep import SweepErrors
 
 TEXT = """\
 name: t
@@ -354,3 +355,17 @@ def test_one_seed_resolves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "text"), [(999, "999 bytes"), (1_500_000, "1.5 MB"), (2e15, "2e+03 TB")])
 def test_sizes(size: float, text: str) -> None:
     assert plan_text._size(size) == text
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "sweeps").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_every_sweep_of_the_repository_is_planned_and_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert f"#   ablation run sweeps/{path.name}" in text
+    assert path.stem == "smoke" or ("# Cost:" in text and "# Expected:" in text) or "# Expected, by cause:" in text
+    if path.stem == "paper-imagenet":  # whose images everybody has elsewhere
+        with pytest.raises(SweepErrors, match="there is no imagenet in"):
+            plan.read(path)
+    else:
+        assert plan.read(path).name == path.stem

@@ -8,7 +8,7 @@ from functools import cached_property
 from ablation import catalog
 from ablation.catalog import Scalar
 from ablation.cell import Cell
-from ablation.plan import Plan
+from ablation.plan import Plan, PlannedCell
 from ablation.record import Record, Status
 
 STANDARD_AXES = ("dataset", "loss", "batch_size", "seed")
@@ -149,7 +149,28 @@ def _further_axes(plan: Plan) -> tuple[str, ...]:
     values: defaultdict[str, set[Scalar | None]] = defaultdict(set)
     for axis in dict.fromkeys(axis for planned in plan.cells for axis in planned.settings):
         values[axis] = {planned.settings.get(axis) for planned in plan.cells}
-    return tuple(axis for axis, seen in values.items() if axis not in STANDARD_AXES and len(seen) > 1)
+    varied = [axis for axis, seen in values.items() if axis not in STANDARD_AXES and len(seen) > 1]
+    return tuple(axis for axis in varied if not _named_by_the_loss(axis, plan))
+
+
+def _named_by_the_loss(axis: str, plan: Plan) -> bool:
+    """Whether labels of losses say the axis: each has one value of it, and those without a label the usual one.
+
+    So ``{name: infonce, label: InfoNCE in fp16}`` with a dtype of its own is compared like another loss.
+    """
+    seen: defaultdict[Scalar, set[Scalar | None]] = defaultdict(set)
+    for planned in plan.cells:
+        seen[planned.settings["loss"]].add(planned.settings.get(axis))
+    usual = Counter(planned.settings.get(axis) for planned in plan.cells).most_common(1)[0][0]
+    names = {p.settings["loss"] for p in plan.cells if p.cell.pretraining and p.settings["loss"] == _unlabelled(p)}
+    return all(len(found) == 1 and (loss not in names or found == {usual}) for loss, found in seen.items())
+
+
+def _unlabelled(planned: PlannedCell) -> str:
+    """What the cell's loss is shown as without a label, if that is recognisable: a label has no equals sign."""
+    shown = str(planned.settings["loss"])
+    assert planned.cell.pretraining is not None
+    return shown if "=" in shown else planned.cell.pretraining.loss.name
 
 
 def _panel(cell: Cell, settings: Mapping[str, Scalar], axes: Iterable[str]) -> Panel:

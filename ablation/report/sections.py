@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from ablation.record import Status
-from ablation.report import answer, figure_tables, method, tables
+from ablation.report import answer, figure_tables, method, predictions, tables
 from ablation.report.aggregate import TODO, count_statuses
 from ablation.report.build import Effect, Report
 from ablation.report.costs import machines
@@ -42,6 +42,7 @@ def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Doc
     """The whole page."""
     plots = {picture.name: list(_figure(number, picture)) for number, picture in enumerate(pictures, 1)}
     between = [name for name in plots if name.startswith("response")]
+    diagnostics = [*_premise(report), *_predictions(report), *plots["diagnostics"]]
     sections = [
         Section("answer", "Answer", [Items([Text(s.text, s.lead) for s in answer.statements(report)])]),
         *([Section("notes", "Notes", [Items([Text(note) for note in report.notes])])] if report.notes else []),
@@ -52,7 +53,7 @@ def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Doc
         *(Section(name.replace("_", "-"), _title(pictures, name), plots[name]) for name in between),
         Section("cost", _title(pictures, "costs"), [*_machines(report), *plots["costs"]]),
         Section("curves", _title(pictures, "learning_curves"), [*plots["learning_curves"], *_equal_budgets(report)]),
-        Section("diagnostics", _title(pictures, "diagnostics"), [*_premise(report), *plots["diagnostics"]]),
+        Section("diagnostics", _title(pictures, "diagnostics"), diagnostics),
         Section("table", "Table 1: accuracy by batch size", list(_table(report))),
         Section("views", "Augmented pairs", [_gallery(there=beside.gallery)]),
         Section("failures", "Failures", list(_failures(report, beside.logs))),
@@ -181,6 +182,23 @@ def _equal_budgets(report: Report) -> Iterator[Block]:
 def _premise(report: Report) -> Iterator[Block]:
     for statement in answer.premises(report):
         yield Text(statement.text, statement.lead)
+
+
+def _predictions(report: Report) -> Iterator[Block]:
+    found = predictions.results(report)
+    if not found:
+        return
+    groups: dict[object, list[predictions.ArmResult]] = {}
+    for result in found:
+        groups.setdefault((result.panel, result.batch_size), []).append(result)
+    yield Items([Text(predictions.gate(group)) for group in groups.values()])
+    yield Text(
+        "What each cause alone would have each arm do beside InfoNCE's textbook form in float32, better (+), worse (-) "
+        "or no different (0), and what was seen: + or - where the 95 % t-interval of the paired difference leaves 0 "
+        "out, else ?. Step size is told from anchor weight by the rescaled arm alone. Every arm has the base's "
+        "learning rate. The intervals are not corrected for their number."
+    )
+    yield Sheet(predictions.table(report, found), "Prediction matrix", "predictions")
 
 
 def _table(report: Report) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from ablation.plan import ReportOptions
 from ablation.record import Status
 from ablation.report import build, stats
 from ablation.report.build import Verdict
-from tests.report.synthetic import by_id, plan_of, record_of, records_of
+from tests.report.synthetic import by_id, plan_of, planned_cell, record_of, records_of
 
 ACCURACIES = {  # seeds 0, 1, 2
     ("flatnce", 128): (0.95, 0.95, 0.96),
@@ -128,6 +128,17 @@ def test_further_axes_are_never_averaged_over() -> None:
         if summary.loss and summary.estimate
     }
     assert means == {((("temperature", 0.1),), 0.6), ((("temperature", 0.5),), 1.0)}
+
+
+def test_an_axis_that_labels_of_losses_say_is_no_axis_of_its_own() -> None:
+    def axes(*cells: tuple[str, float]) -> tuple[str, ...]:
+        plan = plan_of(losses=("infonce",))
+        planned = [planned_cell(loss, 8, 0, temperature=temperature) for loss, temperature in cells]
+        return build(plan.model_copy(update={"cells": planned}), {}).grid.axes
+
+    assert axes(("cold", 0.05), ("warm", 0.5), ("infonce", 0.1), ("flatnce", 0.1), ("dcl", 0.1)) == ()
+    assert axes(("cold", 0.05), ("cold", 0.5), ("infonce", 0.1)) == ("temperature",)  # the label says two things
+    assert axes(("flatnce", 0.05), ("infonce", 0.1), ("dcl", 0.1)) == ("temperature",)  # a plain name says none
 
 
 def test_records_of_cells_no_longer_planned_are_left_out_and_counted() -> None:

@@ -1,0 +1,114 @@
+"""Arms of the rounding question: compared within one panel, judged against predictions, and only behind the premise."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ablation import plan as plans
+from ablation.plan import Plan
+from ablation.record import Diagnostics, History, Record, TracePoint
+from ablation.report import predictions
+from ablation.report.build import Report, build
+from ablation.report.predictions import CAUSES, PREDICTED, ArmResult, arm_of, contradicts, gate, results
+from ablation.report.sections import Beside, document
+from tests.cells import pretraining, record
+
+SWEEP = Path(__file__).parents[2] / "sweeps" / "floating-point.yaml"
+OTHERS = {"textbook fp32": 0.6, "flatnce": 0.7, "rescaled": 0.6, "exact fp32": 0.6}
+
+
+@cache
+def planned() -> Plan:
+    return plans.read(SWEEP)
+
+
+def report_of(accuracy: Callable[[str], float], share: float | None = 0.4) -> Report:
+    """Every arm at its accuracy, a little different from seed to seed; `share` of anchors has xi < 1e-3."""
+    plan = planned()
+    records: dict[str, Record] = {}
+    for one in plan.cells:
+        spread = 0.002 * (one.cell.seed - 1) + 0.0005 * (len(str(one.settings["loss"])) % 3) * (one.cell.seed % 2)
+        records[one.cell.id] = record(one.cell, accuracy=accuracy(str(one.settings["loss"])) + spread)
+    given = dict.fromkeys(Diagnostics.model_fields, 0.5) | {"log10_xi": [0.0] * 5, "xi_below_1e3": share}
+    found = None if share is None else Diagnostics.model_validate(given)
+    point = TracePoint(step=1, samples=4, loss=1, learning_rate=0.1, p_pos=0.9, seconds=1, diagnostics=found)
+    return build(plan, records, lambda _: History(trace=[point]))
+
+
+def sgd(report: Report) -> list[ArmResult]:
+    return [result for result in results(report) if ("optimizer", "SGD") in result.panel.variant]
+
+
+def test_arms_with_labels_of_their_own_share_a_panel() -> None:
+    report = report_of(lambda loss: OTHERS.get(loss, 0.6))
+    assert report.grid.axes == ("optimizer", "learning_rate.base")
+    assert len(report.grid.panels) == 4
+    assert [result.loss for result in sgd(report)] == [
+        "textbook fp32", "exact fp32", "rescaled", "eps .01", "flatnce", "textbook fp16", "textbook fp16 scaled",
+        "textbook bf16", "textbook fp64", "all in fp64",
+    ]  # fmt: skip
+    assert {result.arm for result in sgd(report)} == set(PREDICTED)
+
+
+def test_every_arm_has_a_prediction_for_every_cause() -> None:
+    assert all(len(signs) == len(CAUSES) and set(signs) <= set("+-0") for signs in PREDICTED.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "arm"),
+    [
+        ({}, "exact"),
+        ({"loss_dtype": "float16"}, None),
+        ({"precision": "bfloat16"}, None),
+        ({"loss": {"name": "vicreg"}}, None),
+        ({"loss": {"name": "dcl"}}, "weight 1"),
+        ({"loss": {"name": "infonce_textbook"}}, "textbook float32"),
+        ({"loss": {"name": "infonce_textbook"}, "loss_dtype": "float16", "gradient_scaling": True},
+         "textbook float16, scaled"),
+        ({"loss": {"name": "infonce_textbook"}, "loss_dtype": "float64"}, "textbook float64"),
+        ({"loss": {"name": "infonce_textbook"}, "loss_dtype": "float64", "precision": "float64"}, "all in float64"),
+        ({"loss": {"name": "infonce_textbook"}, "loss_dtype": "float16", "precision": "bfloat16"}, None),
+    ],
+)  # fmt: skip
+def test_a_cell_is_the_arm_that_its_fields_make_it(changes: dict[str, object], arm: str | None) -> None:
+    assert arm_of(pretraining(**changes)) == arm
+
+
+def test_what_is_seen_is_a_sign_only_where_the_interval_leaves_zero_out() -> None:
+    seen = {result.loss: result.seen for result in sgd(report_of(lambda loss: OTHERS.get(loss, 0.5)))}
+    assert seen["flatnce"] == "+"
+    assert seen["textbook fp16"] == "-"
+    assert seen["exact fp32"] == seen["textbook fp32"] == "?"
+
+
+def test_a_cause_is_contradicted_by_what_moved_otherwise() -> None:
+    by_weight = sgd(report_of(lambda loss: OTHERS.get(loss, 0.6)))
+    flat = next(result for result in by_weight if result.loss == "flatnce")
+    assert [contradicts(flat, cause) for cause in CAUSES] == [False, False, False, True]
+    by_step = {**OTHERS, "rescaled": 0.7}
+    text = gate(sgd(report_of(lambda loss: by_step.get(loss, 0.6))))
+    assert "Contradicted as the only cause: rounding, anchor weight, underflow; not contradicted: step size." in text
+
+
+def test_nothing_is_read_from_the_matrix_before_the_premise() -> None:
+    text = gate(sgd(report_of(lambda loss: OTHERS.get(loss, 0.6), share=0.02)))
+    assert "regime not reached. 2.0 % of textbook fp32's anchors" in text
+    assert "ontradicted" not in text
+    assert "was not logged" in gate(sgd(report_of(lambda loss: OTHERS.get(loss, 0.6), share=None)))
+    assert "no gap to explain" in gate(sgd(report_of(lambda _: 0.6)))
+
+
+def test_the_page_has_the_matrix_behind_the_premise_and_only_for_such_a_sweep() -> None:
+    from ablation.report.figures import pictures
+    from tests.report.synthetic import plan_of
+
+    report = report_of(lambda loss: OTHERS.get(loss, 0.6))
+    blocks = next(s for s in document(report, pictures(report), Beside()).sections if s.id == "diagnostics").blocks
+    names = [getattr(block, "name", "") for block in blocks]
+    assert "predictions" in names
+    table = predictions.table(report, results(report))
+    assert len(table.rows) == 40
+    assert len({len(row) for row in table.rows} | {len(table.header)}) == 1
+    assert results(build(plan_of(), {})) == []
