@@ -102,7 +102,8 @@ class Cell(Frozen):
     def _names_are_known(self) -> Self:
         named = {"dataset": self.dataset, "encoder": self.encoder}
         if self.pretraining:
-            named.update(loss=self.pretraining.loss, optimizer=self.pretraining.optimizer)
+            inner = self.pretraining
+            named.update(loss=inner.loss, optimizer=inner.optimizer, temperature_control=inner.temperature_control)
         for kind, component in named.items():
             of_a_user = kind == "loss" and "version" in component.parameters  # see `ablation.user_loss`
             if component.name not in catalog.COMPONENTS[kind] and not of_a_user:
