@@ -22,6 +22,8 @@ from ablation.catalog import Scalar
 ID_LENGTH = 16  # hex digits of SHA-256: 64 bits keep a million cells apart
 UNKNOWN_NAME = "unknown_name"  # the type of pydantic's error on a component that the catalog lacks
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -102,7 +104,8 @@ class Cell(Frozen):
     def _names_are_known(self) -> Self:
         named = {"dataset": self.dataset, "encoder": self.encoder}
         if self.pretraining:
-            named.update(loss=self.pretraining.loss, optimizer=self.pretraining.optimizer)
+            inner = self.pretraining
+            named.update(loss=inner.loss, optimizer=inner.optimizer, temperature_control=inner.temperature_control)
         for kind, component in named.items():
             of_a_user = kind == "loss" and "version" in component.parameters  # see `ablation.user_loss`
             if component.name not in catalog.COMPONENTS[kind] and not of_a_user:
@@ -155,5 +158,4 @@ def _without_defaults(component: dict[str, Any], group: Mapping[str, Any]) -> di
 
 
 def _digest(data: dict[str, Any]) -> str:
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(_CANONICAL.encode(data).encode()).hexdigest()[:ID_LENGTH]

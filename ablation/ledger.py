@@ -140,9 +140,11 @@ class Ledger:
         Raises:
             UserError: whether it is damaged can't be told: it can't be read, or another version wrote it.
         """
-        path = self.folder / "records" / f"{cell_id}.json"
+        return self._get(self.folder / "records" / f"{cell_id}.json")
+
+    def _get(self, path: Path) -> Record | None:
         try:
-            return _read_record(path, cell_id)
+            return _read_record(path)
         except FileNotFoundError:
             return None
         except durable.DamagedError as error:
@@ -151,16 +153,21 @@ class Ledger:
 
     def records(self) -> dict[str, Record]:
         """All valid records by id, those of cells that the plan no longer has included."""
+        return {record.id: record for record in self.each()}
+
+    def each(self) -> Iterator[Record]:
+        """All valid records, one after another: thousands of them at once take more time to make room for."""
         try:
-            names = sorted(path.name for path in (self.folder / "records").iterdir())
+            paths = sorted((self.folder / "records").iterdir(), key=lambda path: path.name)
         except FileNotFoundError:
-            return {}
+            return
         except OSError as error:
             raise UserError(
                 f"{self.folder / 'records'}: can't be read ({error.strerror}); it should be a folder"
             ) from error
-        ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]
-        return {cell_id: record for cell_id in ids if (record := self.get(cell_id)) is not None}
+        for path in paths:
+            if path.suffix == ".json" and not path.name.startswith(".") and (record := self._get(path)) is not None:
+                yield record
 
     def history(self, cell_id: str) -> History | None:
         """How a cell went, or None where that is missing or damaged."""
@@ -199,8 +206,8 @@ def _owner(lock: int) -> str:
     return _printable(os.pread(lock, 1000, 0).decode(errors="replace").strip()) or "another process"
 
 
-def _read_record(path: Path, cell_id: str) -> Record:
-    """The record of the cell in `path`.
+def _read_record(path: Path) -> Record:
+    """The record in `path`, whose name is its id.
 
     Raises:
         FileNotFoundError: there is none.
@@ -221,7 +228,7 @@ def _read_record(path: Path, cell_id: str) -> Record:
         _refuse_other_versions(path, text, error)
         wrong = error.errors(include_url=False, include_input=False)[0]
         raise durable.DamagedError(": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))) from error
-    if record.id != cell_id:
+    if record.id != path.stem:
         raise durable.DamagedError(f"it holds the record of another cell, {record.id}")
     if text != _text(record) and (key := _repeated_key(text)) is not None:
         raise durable.DamagedError(f"has the key {key} twice")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,14 @@ def test_a_file_that_is_no_plan(tmp_path: Path, content: str | None, message: st
     with pytest.raises(UserError) as caught:
         Plan.load(file)
     assert str(caught.value).startswith(f"{file}: {message}")
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_and_a_folder_are_no_plan(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, message in [(tmp_path / "pipe", "is a pipe, not a file"), (tmp_path, "is a folder, not a file")]:
+        with pytest.raises(UserError, match=f"{path}: {message}; plan the sweep again"):
+            Plan.load(path)
 
 
 # What `ablation plan` prints.

@@ -30,37 +30,37 @@ def status(folder: SweepFolder, explain: Explain = None, sweep: AsIf = None) -> 
 
     ledger = open_ledger(folder)
     plan = plans.read(sweep) if sweep else current_plan(ledger)
-    records = ledger.records()
-    lines = _overview(ledger, plan, records) if explain is None else _explained(explain, ledger, plan, records)
-    for line in lines:
+    for line in _overview(ledger, plan) if explain is None else _explained(explain, ledger, plan, ledger.records()):
         print(line)
-    for line in ledger.quarantined:
+    for line in dict.fromkeys(ledger.quarantined):
         print(line, file=sys.stderr)
 
 
-def _overview(ledger: "Ledger", plan: "Plan", records: "Mapping[str, Record]") -> "Iterator[str]":
+def _overview(ledger: "Ledger", plan: "Plan") -> "Iterator[str]":
     from ablation.cli.progress import names, result
     from ablation.explain import reasons
 
     cells = {cell.id: cell for cell in plan.runs()}
-    states = Counter(records[cell_id].status.value if cell_id in records else "todo" for cell_id in cells)
-    yield f"{ledger.folder}: {counted(states)}"
+    statuses: dict[str, str] = {}
+    failed: dict[str, Record] = {}
+    for record in ledger.each():
+        statuses[record.id] = record.status.value
+        if record.outcome is None:
+            failed[record.id] = record
+    todo = [cell for cell_id, cell in cells.items() if cell_id not in statuses]
+    yield f"{ledger.folder}: {counted(Counter(statuses.get(cell_id, 'todo') for cell_id in cells))}"
     if owner := ledger.owner():
         yield f"running now: {owner}"
-    todo = [cell for cell_id, cell in cells.items() if cell_id not in records]
     if todo:
-        yield f"{len(todo):,} to run: {'; '.join(reasons(todo, (record.cell for record in records.values())))}"
-    if others := len(records.keys() - cells.keys()):
+        yield f"{len(todo):,} to run: {'; '.join(reasons(todo, (record.cell for record in ledger.each())))}"
+    if others := len(statuses.keys() - cells.keys()):
         yield f"{others:,} more records are of cells that the sweep no longer has: kept, and left out of the report"
-    open_cells = [cell_id for cell_id in cells if cell_id not in records or records[cell_id].outcome is None]
-    if not open_cells:
-        return
-    shown = names(plan)
-    for cell_id in sorted(open_cells, key=lambda cell_id: cell_id not in records)[:MOST_ROWS]:
-        record = records.get(cell_id)
-        yield f"  {cell_id}  {shown[cell_id]}: {result(record) if record else 'todo'}"
-    if len(open_cells) > MOST_ROWS:
-        yield f"  ... and {len(open_cells) - MOST_ROWS:,} more"
+    shown = [cell_id for cell_id in cells if cell_id in failed] + [cell.id for cell in todo]
+    called = names(plan) if shown else {}
+    for cell_id in shown[:MOST_ROWS]:
+        yield f"  {cell_id}  {called[cell_id]}: {result(failed[cell_id]) if cell_id in failed else 'todo'}"
+    if len(shown) > MOST_ROWS:
+        yield f"  ... and {len(shown) - MOST_ROWS:,} more"
 
 
 def _explained(wanted: str, ledger: "Ledger", plan: "Plan", records: "Mapping[str, Record]") -> "Iterator[str]":
