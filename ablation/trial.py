@@ -78,8 +78,10 @@ class Trial:
     def _run(self) -> Record | None:
         self._log(f"begins on {self.device.type}")
         environment.reset_peak_memory(self.device)
+        key = self.cell.pretraining_key
+        checkpoints = Checkpoints(self.ledger.work(key), key, self.checkpoint_interval)  # makes this an attempt
         try:
-            finished = self._evaluated(self._trained())
+            finished = self._evaluated(self._trained(checkpoints))
             return self._commit(Status.DONE, finished=finished)
         except StopRequestedError:
             self._log("stopped on request; its state is saved")
@@ -89,7 +91,7 @@ class Trial:
                 raise
             return self._commit(_status_of(error), failure=self._failure(error))
 
-    def _trained(self) -> Trained:
+    def _trained(self, checkpoints: Checkpoints) -> Trained:
         """The encoder to evaluate: as initialised, from an earlier finished pretraining, or pretrained now."""
         channels, image_size = self.images.train_images.shape[1:3]
         if self.cell.pretraining is None:
@@ -99,19 +101,16 @@ class Trial:
         try:
             trained = Trained.load(path, self.cell, image_size=image_size, channels=channels)
         except FileNotFoundError:
-            trained = self._pretrain()
+            trained = self._pretrain(checkpoints)
             trained.save(path, self.cell)
         except durable.DamagedError as error:
             self.ledger.quarantine(path, str(error))
-            return self._trained()
+            return self._trained(checkpoints)
         trained.encoder.to(self.device)
         return trained
 
-    def _pretrain(self) -> Trained:
+    def _pretrain(self, checkpoints: Checkpoints) -> Trained:
         """Pretrains from the newest checkpoint, or from the start, to the last update."""
-        checkpoints = Checkpoints(
-            self.ledger.work(self.cell.pretraining_key), self.cell.pretraining_key, self.checkpoint_interval
-        )
         training = self.training = Training(self.cell, self.images, self.device, self._curve_knn)
         if (state := checkpoints.latest(damaged=self.ledger.quarantine)) is not None:
             training.restore(state)

@@ -101,7 +101,9 @@ def test_a_cell_stopped_in_its_evaluation_trains_no_step_again(
         with pytest.raises(KeyboardInterrupt):
             run(cell(), images, ledger)
     monkeypatch.setattr(Training, "advance", killed)
-    assert finished(cell(), images, ledger).deterministic() == whole.deterministic()
+    record = finished(cell(), images, ledger)
+    assert record.attempts == 2
+    assert record.deterministic() == whole.deterministic()
 
 
 def test_a_damaged_encoder_is_put_away_and_trained_again(images: Images, ledger: Ledger) -> None:
