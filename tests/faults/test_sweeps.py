@@ -1,10 +1,10 @@
 """Whole sweeps as a user runs them, disturbed in the ways that a long sweep is disturbed."""
 
-import os
 import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.faults.harness import Sweep, descendants, kill
@@ -102,7 +102,17 @@ def test_resources_that_no_node_has_are_refused_at_once(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
-def test_nothing_stays_behind(undisturbed: Sweep) -> None:
-    assert undisturbed.records()
-    mine = {f"abl-{pid}-" for pid in [os.getpid()]}
-    assert not [path for path in Path("/tmp").glob("abl-*") if any(path.name.startswith(name) for name in mine)]
+def test_nothing_stays_behind(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.sweep["grid"] |= {"loss": ["infonce"], "seed": 1}
+    process = sweep.start()
+    sweep.wait_for(sweep.records)
+    children = descendants(process)
+    folders = list(Path("/tmp").glob(f"abl-{process.pid}-*"))
+    assert len(children) > 3  # Ray's own and a worker
+    assert len(folders) == 1
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert not folders[0].exists()
+    assert not list(sweep.ledger.folder.rglob("*.tmp"))
