@@ -105,8 +105,9 @@ def descendants(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 def workers(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    """Ray's worker processes that hold a trial."""
-    return [child for child in descendants(process) if "ray::" in " ".join(child.cmdline()[:1])]
+    """Ray's worker processes that hold a trial; the agents of its raylet, without which that ends, are none."""
+    names = {child: " ".join(child.cmdline()[:1]) for child in descendants(process)}
+    return [child for child, name in names.items() if name.startswith("ray::") and not name.endswith("Agent")]
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
