@@ -18,6 +18,8 @@ import ray
 from ablation.errors import UserError
 from ablation.plan import Resources
 
+_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")  # what they call themselves once they run
+
 
 @contextmanager
 def connect(address: str | None) -> Iterator[Path]:
@@ -53,8 +55,17 @@ def _disconnect(processes: Sequence[psutil.Process]) -> None:
 
 def lifelines() -> list[psutil.Process]:
     """The processes of a cluster of our own without which nothing goes on; empty on another's cluster."""
-    names = ("raylet", "gcs_server")
-    return [process for process in psutil.Process().children(recursive=True) if process.name() in names]
+    return [process for process in psutil.Process().children(recursive=True) if _is_vital(process)]
+
+
+def _is_vital(process: psutil.Process) -> bool:
+    """The head, the raylet and its agents: a raylet ends with any of them, and then Ray ends the driver."""
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return False  # it has just ended, so it was a helper of the start
+    agent = any(part.endswith(("dashboard/agent.py", "runtime_env/agent/main.py")) for part in command)
+    return process.name() in ("raylet", "gcs_server") or agent or (command[:1] or [""])[0] in _AGENTS
 
 
 def alive(process: psutil.Process) -> bool:
