@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +19,15 @@ import ray
 from ablation.errors import UserError
 from ablation.plan import Resources
 
+CONNECT_TIMEOUT = 10.0  # seconds
 _AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")  # what they call themselves once they run
 
 
 @contextmanager
 def connect(address: str | None) -> Iterator[Path]:
     """A connection to the cluster at `address`, or to one of our own for the time of this sweep; a folder for Tune."""
+    if address is not None:
+        _check_address(address)
     temporary = _temporary_folder()
     options: dict[str, Any] = {"address": address}
     processes: list[psutil.Process] = []
@@ -40,6 +44,25 @@ def connect(address: str | None) -> Iterator[Path]:
     finally:
         _disconnect(processes)
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_address(address: str) -> None:
+    """Ray itself tries for minutes, and then ends the process.
+
+    Raises:
+        UserError: it is no address of a cluster, or nothing listens there.
+    """
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 2**16) or "/" in host:
+        raise UserError(
+            f"--address {address}: should be HOST:PORT of a Ray cluster's head, or auto for one on this machine"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT).close()
+    except OSError as error:
+        raise UserError(f"can't reach a Ray cluster at {address}: {error}") from error
 
 
 def _disconnect(processes: Sequence[psutil.Process]) -> None:
