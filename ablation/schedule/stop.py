@@ -18,6 +18,7 @@ from ablation.ledger import Ledger
 from ablation.schedule.cluster import alive
 
 GRACE = 12.0  # seconds that running cells get to write a checkpoint
+WATCH_INTERVAL = 0.05  # seconds; a raylet outlives its agent by about as long, and the driver the raylet by little more
 
 
 class _Abort(BaseException):
@@ -66,17 +67,20 @@ class Stop(Unsaved, tune.Stopper):
         return self
 
     def _watch_lifelines(self) -> None:
-        while not self._over.wait(1.0):
+        while not self._over.wait(WATCH_INTERVAL):
             dead = [process for process in self._lifelines if not alive(process)]
             if dead and not self._over.is_set():
                 self._end_without_main_thread(f"Ray's process {dead[0].pid} died")
 
     def _end_without_main_thread(self, reason: str) -> None:
-        """The main thread may wait for the dead without an ear for signals, and Ray would then end the process."""
-        self._tell(f"{reason}; go on with: ablation resume {self.file.parent}")
-        for process in psutil.Process().children(recursive=True):
+        """The main thread may wait for the dead without an ear for signals, and Ray would then end the process.
+
+        What is left of Ray goes first, since it would end this process as soon as it hears of the death.
+        """
+        for process in (*self._lifelines, *psutil.Process().children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        self._tell(f"{reason}; go on with: ablation resume {self.file.parent}")
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
         sys.stdout.flush()
