@@ -1,6 +1,5 @@
 """A cluster that is not ours: two nodes, of which one dies in the middle."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.harness import Sweep, fault
+from tests.faults.harness import Sweep
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
@@ -28,18 +27,21 @@ cluster.shutdown()
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     """The address, and the process that is the second node."""
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "cluster.log").open("w"),
-        text=True,
-        env={**os.environ, **fault("")},
-    )
-    assert process.stdout is not None
-    address, pid = process.stdout.readline().split()
-    yield address, int(pid)
-    process.communicate("")
+    with (
+        (tmp_path / "cluster.log").open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-c", CLUSTER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdin is not None
+        address, pid = process.stdout.readline().split()
+        yield address, int(pid)
+        process.stdin.close()
 
 
 def test_a_node_that_dies_costs_nothing(undisturbed: Sweep, tmp_path: Path, cluster: tuple[str, int]) -> None:
