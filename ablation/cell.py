@@ -84,11 +84,40 @@ class Pretraining(Frozen):
     norm_batch: int | None = None  # images that share batch-norm statistics; None: the whole batch
 
 
+class Probe(Frozen):
+    """How a linear classifier is trained; see `ablation.evaluate.sgd`."""
+
+    solver: Literal["sgd"]
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    learning_rate: float  # at the first update; a cosine leads to 0
+    momentum: float
+    weight_decay: float
+
+
 class Evaluation(Frozen):
     """The protocol that judges the frozen features. `version` rises whenever a protocol's numbers could change."""
 
     protocol: Literal["linear+knn"] = "linear+knn"
     version: int = 1
+    probe: Probe | None = None  # of the linear accuracies; None: by L-BFGS
+
+    @property
+    def text(self) -> str:
+        """Names the protocol: numbers under different texts are different quantities."""
+        return f"{self.protocol}, version {self.version}{f', by {self.classifier}' if self.probe else ''}"
+
+    @property
+    def classifier(self) -> str:
+        """How the linear classifier comes about."""
+        if self.probe is None:
+            return "L-BFGS on standardised features, its L2 chosen on the validation split"
+        probe = self.probe
+        return (
+            f"SGD on the features as they are, {probe.epochs:,} epochs in batches of {probe.batch_size:,}, learning "
+            f"rate {probe.learning_rate:g} falling to 0 along a cosine, momentum {probe.momentum:g}, weight decay "
+            f"{probe.weight_decay:g}"
+        )
 
 
 class Cell(Frozen):
@@ -122,7 +151,9 @@ class Cell(Frozen):
     @cached_property
     def id(self) -> str:
         """Names the record: the hash of the pretraining key and the evaluation protocol with its version."""
-        return _digest({"pretraining_key": self.pretraining_key, "evaluation": self.evaluation.model_dump(mode="json")})
+        named = self.evaluation.model_dump(mode="json", include={"protocol", "version"})
+        evaluation = named | self.evaluation.model_dump(mode="json", exclude_defaults=True)
+        return _digest({"pretraining_key": self.pretraining_key, "evaluation": evaluation})
 
     def baseline(self) -> Self:
         """The random-init cell with the same encoder, dataset, seed and evaluation."""

@@ -17,6 +17,7 @@ def fields(cell: Cell) -> Fields:
     """Every field that can change the cell's result, under its name in a sweep file where it has one there."""
     data = cell.model_dump()
     data.update(data.pop("pretraining") or {})
+    data["probe"] = data["evaluation"].pop("probe")
     return dict(_leaves(data, ""))
 
 

@@ -165,12 +165,24 @@ def _warnings(cells: Sequence[PlannedCell]) -> Iterator[str]:
         yield f"between {min(counts)} and {max(counts)} seeds a setting: comparisons use the seeds that both sides have"
     for name in dict.fromkeys(planned.cell.dataset.name for planned in cells):
         yield from _dataset_warnings(name, [p.cell for p in cells if p.cell.dataset.name == name])
+    for shown in dict.fromkeys(planned.settings["dataset"] for planned in cells):
+        yield from _probe_warnings(str(shown), [p.cell for p in cells if p.settings["dataset"] == shown])
     if any(
         r.optimizer.name == "lars" and not r.learning_rate.warmup_steps
         for r in (p.cell.pretraining for p in cells)
         if r
     ):
         yield "lars without warm-up often diverges; learning_rate.warmup: 0.1 is usual"
+
+
+def _probe_warnings(name: str, cells: Sequence[Cell]) -> Iterator[str]:
+    images = catalog.dataset(cells[0].dataset).pretraining_images
+    for probe in dict.fromkeys(cell.evaluation.probe for cell in cells):
+        if probe and probe.batch_size > images:
+            yield (
+                f"{name}: probe.batch_size {probe.batch_size:,} is above its {images:,} images: every update of the "
+                f"probe takes all of them, {probe.epochs:,} times in all, at the learning rate that is given"
+            )
 
 
 def _dataset_warnings(name: str, cells: Sequence[Cell]) -> Iterator[str]:

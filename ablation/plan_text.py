@@ -64,6 +64,7 @@ def summarise(plan: Plan) -> Summary:
         setting = settings_text({axis: value for axis, value in planned.settings.items() if axis != "seed"})
         seeds[setting] = seeds.get(setting, 0) + 1
     baselines = plan.baselines()
+    encoders = {cell.pretraining_key: cell for cell in (*cells, *baselines)}
     return Summary(
         rows=_rows(plan.cells),
         axes={
@@ -73,7 +74,7 @@ def summarise(plan: Plan) -> Summary:
         baselines=len(baselines),
         seeds=sorted({cell.seed for cell in cells}),
         smallest_effect=smallest_effect(min(seeds.values())),
-        kept_bytes=sum(RECORD_BYTES + 4 * _encoder_weights(cell) for cell in (*cells, *baselines)),
+        kept_bytes=RECORD_BYTES * (len(cells) + len(baselines)) + 4 * sum(map(_encoder_weights, encoders.values())),
         checkpoint_bytes=max(map(_checkpoint_bytes, cells)),
     )
 
@@ -117,6 +118,7 @@ def describe(plan: Plan) -> str:
     lines += _wrapped(_power_text(summary.smallest_effect))
     lines += [line for text in _datasets(plan) for line in _wrapped(f"data: {text}")]
     lines += [line for text in _encoders(plan) for line in _wrapped(f"encoder: {text}")]
+    lines += [line for text in _probes(plan) for line in _wrapped(f"probe: {text}")]
     lines += _wrapped(
         f"disk: {_size(summary.kept_bytes)} for records and encoders, "
         f"and up to {_size(summary.checkpoint_bytes)} of checkpoints for each running cell"
@@ -154,6 +156,13 @@ def _encoders(plan: Plan) -> Iterator[str]:
     pairs = {(p.cell.encoder.name, p.settings["dataset"]): p.cell.dataset for p in plan.cells}
     for (encoder, name), dataset in pairs.items():
         yield f"{encoder} on {name} begins with a {catalog.stem(encoder, catalog.dataset(dataset).image_size)}"
+
+
+def _probes(plan: Plan) -> Iterator[str]:
+    """The linear classifiers, where they are not all the usual one."""
+    evaluations = dict.fromkeys(planned.cell.evaluation for planned in plan.cells)
+    if any(evaluation.probe for evaluation in evaluations):
+        yield from (evaluation.classifier for evaluation in evaluations)
 
 
 def _training_rows(rows: Sequence[Row]) -> Iterator[list[str]]:

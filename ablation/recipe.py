@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from ablation import catalog, user_loss
 from ablation.catalog import Scalar
-from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+from ablation.cell import Cell, Component, Evaluation, LearningRate, Pretraining, Probe, Projection, Views
 from ablation.errors import UserError
 from ablation.located import BAD, Document, KeyPath, nearest, shown, suggestion
 
@@ -98,6 +98,17 @@ class ViewsBlock(_Block):
     blur: Share = 0.0
 
 
+class ProbeBlock(_Block):
+    """The linear classifier on the frozen features; all but `solver` is SGD's, by default as FlatCLR's code has it."""
+
+    solver: Literal["lbfgs", "sgd"] = "lbfgs"
+    epochs: Count = 100
+    batch_size: Count = 4096
+    learning_rate: Positive = 1.6
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+
+
 class Recipe(_Block):
     """The leaves that are no component."""
 
@@ -113,6 +124,7 @@ class Recipe(_Block):
     budget: BudgetBlock
     learning_rate: LearningRateBlock
     views: ViewsBlock = ViewsBlock()
+    probe: ProbeBlock = ProbeBlock()
 
 
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -126,7 +138,7 @@ def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Fie
 LEAVES: Mapping[str, FieldInfo] = dict(_leaves(Recipe))
 BLOCKS: Mapping[str, tuple[str, ...]] = {
     block: tuple(leaf.removeprefix(f"{block}.") for leaf in LEAVES if leaf.startswith(f"{block}."))
-    for block in ("projection", "budget", "learning_rate", "views")
+    for block in ("projection", "budget", "learning_rate", "views", "probe")
 }
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     kind: tuple(dict.fromkeys(parameter for item in group.values() for parameter in item.parameters))
@@ -335,6 +347,7 @@ def check(document: Document, point: Point, home: KeyPath) -> None:
     _check_budget(document, point, home)
     _check_batch(document, point)
     _check_temperature(document, point)
+    _check_probe(document, point)
 
 
 def _check_component(document: Document, point: Point, kind: str) -> None:
@@ -422,6 +435,14 @@ def _check_temperature(document: Document, point: Point) -> None:
         document.report(path, f"temperature {number(initial)} is outside its range, {number(low)} to {number(high)}")
 
 
+def _check_probe(document: Document, point: Point) -> None:
+    """Only SGD has something to set."""
+    if _value(point, "probe.solver") == "lbfgs":
+        for leaf in BLOCKS["probe"][1:]:
+            if path := point[f"probe.{leaf}"].path:
+                document.report(path, f"lbfgs takes no {leaf}; give it beside solver: sgd, or remove it")
+
+
 def _value(point: Point, leaf: str) -> Any:
     """The leaf's value; None where there is none to reason with."""
     setting = point.get(leaf)
@@ -469,7 +490,7 @@ def resolve(point: Point) -> Cell:
     dataset = leaf[FOUND] if FOUND in point else component(point, "dataset")
     images = catalog.dataset(dataset).pretraining_images
     steps = count_steps(point, batch_size, images)
-    rate = {key: leaf[f"learning_rate.{key}"] for key in BLOCKS["learning_rate"]}
+    rate, probe = ({key: leaf[f"{block}.{key}"] for key in BLOCKS[block]} for block in ("learning_rate", "probe"))
     return Cell(
         dataset=dataset,
         encoder=component(point, "encoder"),
@@ -494,6 +515,7 @@ def resolve(point: Point) -> Cell:
             negatives=None if leaf["negatives"] == "all" else leaf["negatives"],
             norm_batch=None if leaf["norm_batch"] in ("all", batch_size) else leaf["norm_batch"],
         ),
+        evaluation=Evaluation(probe=None if probe["solver"] == "lbfgs" else Probe(**probe)),
     )
 
 

@@ -114,7 +114,11 @@ class Outcome(Frozen):
     """What a finished cell computed, all of it deterministic given CPU type, build and thread count."""
 
     metrics: dict[str, Accuracy]  # linear_top1, linear_top5, knn_top1 on the test split, in [0, 1]
-    selection: dict[str, float]  # the validation split's choice (l2, l2_at_edge) and score (validation_top1)
+    selection: dict[str, float]
+    """How the linear classifier came about: its accuracy on the validation split (validation_top1); by L-BFGS the l2
+    chosen, whether that is at an edge of its grid (l2_at_edge), the last fit's iterations, and whether all that the
+    accuracies rest on converged (1 or 0, missing in early records); by SGD probe_batch, rows a step, and probe_steps.
+    """
     samples: Count  # images seen in pretraining
     steps: Count  # updates done
     features: Count  # width of the evaluated features h

@@ -138,7 +138,7 @@ class Trial:
 
     def _evaluated(self, trained: Trained) -> "Finished":
         start = time.monotonic()
-        evaluation = evaluate(trained.encoder, self.images, self.device)
+        evaluation = evaluate(trained.encoder, self.images, self.device, self.cell.evaluation.probe, self.cell.seed)
         return Finished(trained, evaluation, time.monotonic() - start)
 
     def _curve_knn(self, encoder: Encoder) -> float:

@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "gallery": {"catalog", "cell", "durable", "errors", "plan", "pretrain"},
     "losses": {"catalog", "cell", "errors", "user_loss"},
     "pretrain": {"catalog", "cell", "durable", "errors", "image_folder", "losses", "places", "record"},
-    "evaluate": {"pretrain"},
+    "evaluate": {"cell", "pretrain"},
     "environment": {"record"},
     "cleanup": {"durable", "ledger", "pretrain", "record"},
     "numerics": {"catalog", "cell", "errors", "ledger", "losses", "plan", "pretrain", "record"},

@@ -90,7 +90,7 @@ def _reason(cell: "Cell", ledger: "Ledger", records: "Mapping[str, Record]") -> 
     changes = differences(fields(near), fields(cell))
     yield f"  never run; the nearest cell with a record is {near.id}, and what differs from it"
     yield from (f"    {change}" for change in changes)
-    if near.pretraining_key == cell.pretraining_key:
+    if any(record.pretraining_key == cell.pretraining_key and record.outcome for record in records.values()):
         yield "  only its evaluation would run: the encoder is trained"
 
 

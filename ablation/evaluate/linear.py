@@ -32,37 +32,51 @@ class LinearEvaluation:
 
     top1: float
     top5: float
-    l2: float
-    validation_top1: float  # of the chosen l2, fitted on the training split alone
-    l2_at_edge: bool  # the chosen l2 is the grid's first or last
+    selection: dict[
+        str, float
+    ]  # validation_top1, fitted on the training split alone, and how the classifier came about
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where L-BFGS came to rest."""
+
+    weights: Tensor  # (K, D + 1)
+    iterations: int
+    converged: bool  # no entry of the gradient is above the tolerance
 
 
 def linear_evaluation(train: Labelled, validation: Labelled, test: Labelled, classes: int) -> LinearEvaluation:
     """Chooses l2 by validation accuracy (of equals the strongest), refits on train + validation, reads test once."""
-    l2, validation_top1, weights = _select(train, validation, classes)
+    l2, validation_top1, chosen = _select(train, validation, classes)
     both = train.joined(validation)
     standardise = Standardisation.of(both.features)
-    weights = fit(standardise(both.features), both.labels, l2, start=weights)
-    scores = _scores(weights, standardise(test.features))
+    final = fit(standardise(both.features), both.labels, l2, start=chosen.weights)
+    scores = _scores(final.weights, standardise(test.features))
     return LinearEvaluation(
         top1=top_k_accuracy(scores, test.labels, 1),
         top5=top_k_accuracy(scores, test.labels, 5),
-        l2=l2,
-        validation_top1=validation_top1,
-        l2_at_edge=l2 in (L2_GRID[0], L2_GRID[-1]),
+        selection={
+            "l2": l2,
+            "validation_top1": validation_top1,
+            "l2_at_edge": float(l2 in (L2_GRID[0], L2_GRID[-1])),
+            "converged": float(chosen.converged and final.converged),
+            "iterations": float(final.iterations),
+        },
     )
 
 
-def _select(train: Labelled, validation: Labelled, classes: int) -> tuple[float, float, Tensor]:
-    """The l2 with the best validation accuracy, that accuracy and its weights."""
+def _select(train: Labelled, validation: Labelled, classes: int) -> tuple[float, float, Fit]:
+    """The l2 with the best validation accuracy, that accuracy and its fit."""
     standardise = Standardisation.of(train.features)
     x, x_validation = standardise(train.features), standardise(validation.features)
     weights = x.new_zeros(classes, len(x) + 1)
     candidates = []
     for l2 in L2_GRID:
-        weights = fit(x, train.labels, l2, start=weights)
+        found = fit(x, train.labels, l2, start=weights)
+        weights = found.weights
         accuracy = top_k_accuracy(_scores(weights, x_validation), validation.labels, 1)
-        candidates.append((l2, accuracy, weights))
+        candidates.append((l2, accuracy, found))
     return max(candidates, key=lambda candidate: candidate[1])  # the first of equals
 
 
@@ -85,7 +99,7 @@ class Standardisation:
         return ((features - self.mean) / self.deviation).T.contiguous()
 
 
-def fit(x: Tensor, labels: Tensor, l2: float, *, start: Tensor, tolerance: float = GRADIENT_TOLERANCE) -> Tensor:
+def fit(x: Tensor, labels: Tensor, l2: float, *, start: Tensor, tolerance: float = GRADIENT_TOLERANCE) -> Fit:
     """Minimises the objective above for x (D, N) and labels (N,) from weights `start` (K, D + 1), by L-BFGS."""
     weights = start.clone().requires_grad_()
     solver = torch.optim.LBFGS(
@@ -106,7 +120,10 @@ def fit(x: Tensor, labels: Tensor, l2: float, *, start: Tensor, tolerance: float
         return loss
 
     solver.step(objective)  # type: ignore[no-untyped-call]
-    return weights.detach()
+    objective()  # the line search left the gradient of the last place that it tried
+    assert weights.grad is not None
+    converged = bool(weights.grad.abs().max() <= tolerance)
+    return Fit(weights.detach(), solver.state[weights]["n_iter"], converged)
 
 
 def _scores(weights: Tensor, x: Tensor) -> Tensor:
@@ -115,7 +132,13 @@ def _scores(weights: Tensor, x: Tensor) -> Tensor:
 
 
 def top_k_accuracy(scores: Tensor, labels: Tensor, k: int) -> float:
-    """Share of columns of scores (K, N) whose label is among the k highest; of equal scores the lower class leads."""
+    """Share of columns of scores (K, N) whose label is among the k highest; of equal scores the lower class leads.
+
+    Raises:
+        FloatingPointError: a score is not finite.
+    """
+    if not scores.isfinite().all():
+        raise FloatingPointError("the linear classifier's scores are not finite")
     own = scores.gather(0, labels[None])
     classes = torch.arange(len(scores), device=scores.device)[:, None]
     ahead = (scores > own) | ((scores == own) & (classes < labels))

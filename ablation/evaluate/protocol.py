@@ -6,9 +6,11 @@ from functools import partial
 import torch
 from torch import nn
 
+from ablation.cell import Probe
 from ablation.evaluate.features import Labelled, extract, frozen
 from ablation.evaluate.knn import knn_top1
 from ablation.evaluate.linear import linear_evaluation
+from ablation.evaluate.sgd import sgd_evaluation
 from ablation.pretrain.data import Images
 from ablation.pretrain.dataset_files import Labels, Pixels
 
@@ -21,16 +23,20 @@ class Evaluation:
     """What the features of one encoder came to."""
 
     metrics: dict[str, float]  # linear_top1, linear_top5, knn_top1: accuracies on the test split, in [0, 1]
-    selection: dict[str, float]  # l2; validation_top1, its accuracy; l2_at_edge, 1 at an edge of the grid, else 0
+    selection: dict[str, float]  # of the linear classifier; see `ablation.record.Outcome`
     features: int  # their width
 
 
-def evaluate(encoder: nn.Module, images: Images, device: torch.device) -> Evaluation:
+def evaluate(
+    encoder: nn.Module, images: Images, device: torch.device, probe: Probe | None = None, seed: int = 0
+) -> Evaluation:
     """Linear evaluation and kNN (bank: train + validation) on the test split. The encoder lies on `device`.
+
+    `probe` says how the linear classifier is trained, None: by L-BFGS, its l2 chosen. `seed` is that of its draws.
 
     Raises:
         RuntimeError: the encoder changed while it was evaluated.
-        FloatingPointError: a feature is not finite.
+        FloatingPointError: a feature or a score of the linear classifier is not finite.
     """
     read = partial(_read, encoder, images, device)
     with frozen(encoder):
@@ -38,11 +44,14 @@ def evaluate(encoder: nn.Module, images: Images, device: torch.device) -> Evalua
         validation = read(images.validation_images, images.validation_labels)
         test = read(images.test_images, images.test_labels)
     classes = len(images.classes)
-    linear = linear_evaluation(train, validation, test, classes)
+    if probe is None:
+        linear = linear_evaluation(train, validation, test, classes)
+    else:
+        linear = sgd_evaluation(train, validation, test, classes, probe, seed)
     knn = knn_top1(train.joined(validation), test, classes)
     return Evaluation(
         metrics={"linear_top1": linear.top1, "linear_top5": linear.top5, "knn_top1": knn},
-        selection={"l2": linear.l2, "validation_top1": linear.validation_top1, "l2_at_edge": float(linear.l2_at_edge)},
+        selection=linear.selection,
         features=train.features.shape[1],
     )
 

@@ -16,10 +16,11 @@ class SampleOrder:
     image of that permutation. Every epoch thus shows every image exactly once, and no batch shows any twice.
     """
 
-    def __init__(self, seed: int, images: int, batch_size: int) -> None:
+    def __init__(self, seed: int, images: int, batch_size: int, name: str = "order") -> None:
+        """`name`: of the stream that the permutations are drawn from."""
         if not 1 <= batch_size <= images:
             raise ValueError(f"batches of {batch_size} distinct images can't be drawn from {images}")
-        self._seed, self._images, self._batch_size = seed, images, batch_size
+        self._seed, self._images, self._batch_size, self._name = seed, images, batch_size, name
         self._epoch = 0
         self._order = self._permutation(0)  # of self._epoch
         self._next: Indices | None = None  # of the epoch after it, once needed
@@ -56,4 +57,4 @@ class SampleOrder:
         return order
 
     def _permutation(self, epoch: int) -> Indices:
-        return stream(self._seed, "order", epoch).permutation(self._images)
+        return stream(self._seed, self._name, epoch).permutation(self._images)

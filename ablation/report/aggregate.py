@@ -156,8 +156,11 @@ def _further_axes(plan: Plan) -> tuple[str, ...]:
 def _named_by_the_loss(axis: str, plan: Plan) -> bool:
     """Whether labels of losses say the axis: each has one value of it, and those without a label the usual one.
 
-    So ``{name: infonce, label: InfoNCE in fp16}`` with a dtype of its own is compared like another loss.
+    So ``{name: infonce, label: InfoNCE in fp16}`` with a dtype of its own is compared like another loss. One with a
+    probe of its own is not: numbers of two protocols never share a panel.
     """
+    if axis.partition(".")[0] == "probe":
+        return False
     seen: defaultdict[Scalar, set[Scalar | None]] = defaultdict(set)
     for planned in plan.cells:
         seen[planned.settings["loss"]].add(planned.settings.get(axis))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from ablation.catalog import Scalar
 from ablation.cell import Cell
@@ -163,22 +163,29 @@ def _refuse_mixed(first: Side, second: Side) -> None:
             f"the sweeps speak of different metrics: {first.plan.report.metric} in {first.name}, "
             f"{second.plan.report.metric} in {second.name}; set report.metric of one to that of the other"
         )
-    protocols: dict[str, list[str]] = {}
-    checksums: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    one, other = (
+        dict.fromkeys(planned.cell.evaluation.text for planned in side.plan.cells) for side in (first, second)
+    )
+    if one != other:  # where both have the same several, they are an axis and never meet
+        _refuse("evaluation protocols", [(text, first.name) for text in one] + [(text, second.name) for text in other])
+    checksums: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for side in (first, second):
         planned = {planned.cell.id for planned in side.plan.cells}
         for record in side.records.values():
-            if record.id not in planned:
-                continue
-            judged = record.cell.evaluation
-            protocols.setdefault(f"{judged.protocol}, version {judged.version}", []).append(side.name)
-            if record.data_checksum:
-                checksums[dataset_of(record)].setdefault(record.data_checksum[:12], []).append(side.name)
-    mixed = {"evaluation protocols": protocols} | {f"data of {name}": sums for name, sums in checksums.items()}
-    for what, values in mixed.items():
-        if len(values) > 1:
-            listed = "; ".join(f"{value} in {', '.join(dict.fromkeys(names))}" for value, names in values.items())
-            raise UserError(f"not comparable: different {what}: {listed}; run one of the sweeps again")
+            if record.id in planned and record.data_checksum:
+                checksums[dataset_of(record)].append((record.data_checksum[:12], side.name))
+    for name, found in checksums.items():
+        if len({checksum for checksum, _ in found}) > 1:
+            _refuse(f"data of {name}", found)
+
+
+def _refuse(what: str, found: Iterable[tuple[str, str]]) -> NoReturn:
+    """Names each value and the sweeps that have it; `found` are pairs of them."""
+    sweeps: dict[str, dict[str, None]] = defaultdict(dict)
+    for value, sweep in found:
+        sweeps[value][sweep] = None
+    listed = "; ".join(f"{value} in {', '.join(names)}" for value, names in sweeps.items())
+    raise UserError(f"not comparable: different {what}: {listed}; run one of the sweeps again")
 
 
 def _compared_axes(first: Plan, second: Plan) -> set[str]:

@@ -28,6 +28,7 @@ def provenance_blocks(report: Report, sweep: str | None) -> Iterator[Block]:
         if any(fact.name == "Uncommitted changes" and "yes" in fact.values for fact in facts):
             yield Text("some records come from code that no commit holds.", "Uncommitted changes:", warning=True)
         yield Sheet(tables.provenance(facts), "Code, machine and data of the records", "provenance")
+        yield from _unconverged(report)
         yield Text(_cost(report))
     seeds = sorted({run.cell.seed for run in report.grid.runs})
     yield Text(f"Seeds: {listing(seeds)}. Cells that the plan no longer asks for: {report.grid.unplanned:,} left out.")
@@ -61,7 +62,9 @@ def definitions(report: Report) -> Iterator[Block]:
         trim_blocks=True,
     )
     text = environment.get_template("definitions.txt.j2").render(
-        sampling=_sampling(report), margin="" if margin is None else f" of {100 * margin:g} points"
+        classifiers="; or by ".join(dict.fromkeys(cell.cell.evaluation.classifier for cell in report.plan.cells)),
+        sampling=_sampling(report),
+        margin="" if margin is None else f" of {100 * margin:g} points",
     )
     terms = [" ".join(paragraph.split()).partition(": ") for paragraph in text.split("\n\n")]
     yield Items([Text(meaning, f"{term}:") for term, _, meaning in terms if meaning])
@@ -79,8 +82,21 @@ _FILES = (
 
 def _cost(report: Report) -> str:
     records = report.grid.used_records()
-    hours = sum(seconds for record in records for seconds in record.timings.values()) / 3600
+    pretraining = {record.pretraining_key: record.timings.get("pretraining", 0.0) for record in records}
+    rest = sum(seconds for record in records for name, seconds in record.timings.items() if name != "pretraining")
+    hours = (sum(pretraining.values()) + rest) / 3600
     return f"{count(len(records), 'record')}, {hours:.2f} hours of computing in all."
+
+
+def _unconverged(report: Report) -> Iterator[Block]:
+    outcomes = [record.outcome for record in report.grid.used_records() if record.outcome]
+    said = [outcome.selection["converged"] for outcome in outcomes if "converged" in outcome.selection]
+    if stopped := said.count(0.0):
+        text = (
+            f"the linear classifiers of {stopped:,} of {count(len(said), 'record')} stopped before they had converged. "
+            "Their linear accuracies are those of where they stopped."
+        )
+        yield Text(text, "Fits that did not converge:", warning=True)
 
 
 def _commit(facts: Sequence[Fact]) -> str | None:

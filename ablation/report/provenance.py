@@ -39,8 +39,7 @@ def provenance(records: Iterable[Record]) -> list[Fact]:
     records = list(records)
     environments = [record.environment for record in records]
     facts = [Fact(title, Counter(_values(environments, field))) for field, title in _ENVIRONMENT.items()]
-    protocols = [f"{e.protocol}, version {e.version}" for e in (record.cell.evaluation for record in records)]
-    facts.append(Fact("Evaluation protocol", Counter(protocols)))
+    facts.append(Fact("Evaluation protocol", Counter(record.cell.evaluation.text for record in records)))
     for dataset in dict.fromkeys(dataset_of(record) for record in records):
         sums = [record.data_checksum for record in records if dataset_of(record) == dataset]
         facts.append(Fact(f"Data checksum, {dataset}", Counter(checksum for checksum in sums if checksum)))

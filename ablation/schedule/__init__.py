@@ -27,7 +27,7 @@ from ablation.schedule.stop import Stop
 from ablation.schedule.watch import Display, Watcher
 from ablation.schedule.worker import work
 
-__all__ = ["Display", "run", "todo"]
+__all__ = ["Display", "run", "todo", "waves"]
 
 
 def todo(plan: Plan, ledger: Ledger) -> list[Cell]:
@@ -59,25 +59,34 @@ def run(
             stop_file=str(stop.file),
             resources=plan.resources,
         )
-        tune.Tuner(
-            tune.with_resources(function, request),
-            param_space={"id": tune.grid_search([cell.id for cell in cells])},
-            tune_config=tune.TuneConfig(
-                max_concurrent_trials=min(max_concurrent or slots, slots),
-                reuse_actors=True,
-                trial_name_creator=lambda t: t.config["id"],
-                trial_dirname_creator=lambda t: t.config["id"],
-            ),
-            run_config=tune.RunConfig(
-                name="tune",
-                storage_path=str(storage),
-                verbose=0,
-                stop=stop,
-                failure_config=tune.FailureConfig(max_failures=plan.resources.max_retries),
-                callbacks=[watcher],
-            ),
-        ).fit()
+        for number, wave in enumerate(waves(cells)):
+            if stop.reason is None:
+                tune.Tuner(
+                    tune.with_resources(function, request),
+                    param_space={"id": tune.grid_search([cell.id for cell in wave])},
+                    tune_config=tune.TuneConfig(
+                        max_concurrent_trials=min(max_concurrent or slots, slots),
+                        reuse_actors=True,
+                        trial_name_creator=lambda t: t.config["id"],
+                        trial_dirname_creator=lambda t: t.config["id"],
+                    ),
+                    run_config=tune.RunConfig(
+                        name=f"tune-{number}",
+                        storage_path=str(storage),
+                        verbose=0,
+                        stop=stop,
+                        failure_config=tune.FailureConfig(max_failures=plan.resources.max_retries),
+                        callbacks=[watcher],
+                    ),
+                ).fit()
     return stop.reason
+
+
+def waves(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """The cells in the order given, in one wave or two: where several judge one encoder, all but the first wait."""
+    first = {cell.pretraining_key: cell for cell in reversed(cells)}
+    later = [cell for cell in cells if first[cell.pretraining_key] is not cell]
+    return [[cell for cell in cells if first[cell.pretraining_key] is cell], *([later] if later else [])]
 
 
 def _load_images(cells: Sequence[Cell], resources: Resources) -> dict[str, Images]:

@@ -7,7 +7,9 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
+from torch.nn import functional as F
 
+from ablation.evaluate import linear
 from ablation.evaluate.features import Labelled
 from ablation.evaluate.linear import L2_GRID, Standardisation, fit, linear_evaluation, top_k_accuracy
 from ablation.pretrain.random import stream
@@ -33,7 +35,7 @@ def fitted(data: Labelled, l2: float) -> np.ndarray:
     """Weights (K, D + 1) on standardised features, in float64."""
     x = Standardisation.of(data.features)(data.features)
     classes = int(data.labels.max()) + 1
-    return fit(x, data.labels, l2, start=torch.zeros(classes, len(x) + 1)).double().numpy()
+    return fit(x, data.labels, l2, start=torch.zeros(classes, len(x) + 1)).weights.double().numpy()
 
 
 def standardised(data: Labelled, by: Labelled) -> np.ndarray:
@@ -96,14 +98,16 @@ def test_the_chosen_l2_is_the_best_on_the_validation_split() -> None:
         for l2 in L2_GRID
     }
     assert max(accuracies.values()) - min(accuracies.values()) > 0.03  # there is something to choose
-    assert accuracies[result.l2] >= max(accuracies.values()) - 1 / 400
-    assert result.validation_top1 == pytest.approx(accuracies[result.l2], abs=1 / 400)
-    assert result.l2_at_edge is (result.l2 in (L2_GRID[0], L2_GRID[-1]))
+    l2 = result.selection["l2"]
+    assert accuracies[l2] >= max(accuracies.values()) - 1 / 400
+    assert result.selection["validation_top1"] == pytest.approx(accuracies[l2], abs=1 / 400)
+    assert result.selection["l2_at_edge"] == (l2 in (L2_GRID[0], L2_GRID[-1]))
 
 
 def test_of_equally_good_l2_the_strongest_is_taken_and_flagged() -> None:
     result = linear_evaluation(*splits(spread=0.01), classes=3)
-    assert (result.validation_top1, result.l2, result.l2_at_edge) == (1.0, max(L2_GRID), True)
+    expected = {"validation_top1": 1.0, "l2": max(L2_GRID), "l2_at_edge": 1.0}
+    assert {key: result.selection[key] for key in expected} == expected
     assert result.top1 == 1
 
 
@@ -111,7 +115,7 @@ def test_the_final_fit_includes_the_validation_split() -> None:
     train, validation, test = splits(spread=0.01)
     known = train.labels < 2
     result = linear_evaluation(Labelled(train.features[known], train.labels[known]), validation, test, classes=3)
-    assert result.validation_top1 == pytest.approx(2 / 3)  # class 2 is only in the validation split
+    assert result.selection["validation_top1"] == pytest.approx(2 / 3)  # class 2 is only in the validation split
     assert result.top1 == 1
 
 
@@ -122,7 +126,7 @@ def test_each_test_row_is_judged_alone() -> None:
     only_odd = linear_evaluation(train, validation, odd, classes=3)
     together = linear_evaluation(train, validation, test.joined(odd), classes=3)
     assert together.top1 * 650 == pytest.approx(alone.top1 * 600 + only_odd.top1 * 50)
-    assert (together.l2, together.validation_top1) == (alone.l2, alone.validation_top1)
+    assert together.selection == alone.selection
 
 
 def test_permuted_labels_give_chance() -> None:
@@ -135,7 +139,7 @@ def test_permuted_labels_give_chance() -> None:
     assert informed.top1 > 0.99
     leak = linear_evaluation(train, validation, shuffled(test), classes=3)
     assert leak.top1 == pytest.approx(1 / 3, abs=0.08)
-    assert (leak.l2, leak.validation_top1) == (informed.l2, informed.validation_top1)
+    assert leak.selection == informed.selection
     assert linear_evaluation(shuffled(train), shuffled(validation), test, classes=3).top1 < 0.5
 
 
@@ -149,7 +153,7 @@ def test_neither_scale_nor_constant_features_change_the_result() -> None:
     plain = linear_evaluation(train, validation, test, classes=3)
     changed = linear_evaluation(rescaled(train, 0.1), rescaled(validation, 0.1), rescaled(test, 0.3), classes=3)
     assert changed.top1 == pytest.approx(plain.top1, abs=1 / 600)
-    assert changed.validation_top1 == pytest.approx(plain.validation_top1, abs=1 / 90)
+    assert changed.selection["validation_top1"] == pytest.approx(plain.selection["validation_top1"], abs=1 / 90)
 
 
 def test_standardised_rows_have_mean_0_and_deviation_1() -> None:
@@ -169,6 +173,34 @@ def test_a_feature_that_is_constant_up_to_rounding_is_not_blown_up() -> None:
 def test_repetition_is_equal_to_the_bit() -> None:
     data = blobs(2000, spread=2.0)
     np.testing.assert_array_equal(fitted(data, 1e-4), fitted(data, 1e-4))
+
+
+@pytest.mark.parametrize(("most", "converged"), [(3, 0.0), (1000, 1.0)])
+def test_a_fit_that_ran_out_of_iterations_says_so(monkeypatch: pytest.MonkeyPatch, most: int, converged: float) -> None:
+    monkeypatch.setattr(linear, "MAX_ITERATIONS", most)
+    selection = linear_evaluation(*splits(), classes=3).selection
+    assert selection["converged"] == converged
+    assert 1 <= selection["iterations"] <= most
+
+
+def test_convergence_is_that_of_the_weights_that_are_used() -> None:
+    data = blobs(300)
+    x = Standardisation.of(data.features)(data.features)
+    for tolerance in (1e-1, 1e-2, 1e-3, 1e-4):
+        found = fit(x, data.labels, 1e-3, start=torch.zeros(3, len(x) + 1), tolerance=tolerance)
+        weights = found.weights.double().requires_grad_()
+        scores = weights[:, :-1] @ x.double() + weights[:, -1:]
+        loss = F.cross_entropy(scores.T, data.labels) + 1e-3 / 2 * weights[:, :-1].square().sum()
+        (gradient,) = torch.autograd.grad(loss, weights)
+        assert found.converged
+        assert gradient.abs().max() <= tolerance + 1e-6
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_scores_that_are_not_finite_are_no_accuracy(bad: float) -> None:
+    scores = torch.tensor([[1.0, 2.0], [bad, 0.0]])
+    with pytest.raises(FloatingPointError, match="not finite"):
+        top_k_accuracy(scores, torch.tensor([1, 1]), 1)
 
 
 @given(
