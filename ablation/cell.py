@@ -111,7 +111,7 @@ class Evaluation(Frozen):
     def classifier(self) -> str:
         """How the linear classifier comes about."""
         if self.probe is None:
-            return "L-BFGS on standardised features, its L2 chosen on the validation split"
+            return "L-BFGS"
         probe = self.probe
         return (
             f"SGD on the features as they are, {probe.epochs:,} epochs in batches of {probe.batch_size:,}, learning "

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+from ablation.cell import Cell, Component, LearningRate, Pretraining, Probe, Projection, Views
 from ablation.record import Environment, Failure, Outcome, Record, Status
+
+SGD = Probe(solver="sgd", epochs=100, batch_size=4096, learning_rate=1.6, momentum=0.9, weight_decay=0.0)
 
 
 def pretraining(**changes: Any) -> Pretraining:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+from ablation.cell import Cell, Component, LearningRate, Pretraining, Probe, Projection, Views
 from tests.cells import cell, pretraining
 
 CHANGES: list[dict[str, Any]] = [
@@ -63,6 +63,23 @@ def test_another_protocol_version_keeps_the_pretraining() -> None:
     other = Cell.model_validate({**cell().model_dump(), "evaluation": {"version": 2}})
     assert other.pretraining_key == cell().pretraining_key
     assert other.id != cell().id
+
+
+SGD = {"solver": "sgd", "epochs": 100, "batch_size": 4096, "learning_rate": 1.6, "momentum": 0.9, "weight_decay": 0.0}
+
+
+def test_another_probe_is_another_evaluation_of_the_same_pretraining() -> None:
+    def probed(probe: dict[str, Any] | None) -> Cell:
+        return Cell.model_validate({**cell().model_dump(), "evaluation": {"probe": probe}})
+
+    changes = {"epochs": 90, "batch_size": 256, "learning_rate": 0.1, "momentum": 0.0, "weight_decay": 1e-6}
+    probes = [SGD, *({**SGD, key: value} for key, value in changes.items())]
+    assert {"solver", *changes} == set(SGD) == set(Probe.model_fields)
+    assert probed(None).id == cell().id
+    assert len({cell().id, *(probed(probe).id for probe in probes)}) == 1 + len(probes)
+    assert {probed(probe).pretraining_key for probe in probes} == {cell().pretraining_key}
+    assert probed(SGD).id == "d825d2c0e6459db5"
+    assert probed(SGD).baseline().id not in (cell().baseline().id, probed(SGD).id)
 
 
 def test_a_parameter_at_its_permanent_default_is_left_out() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ablation.cell import Cell, Component, Evaluation, LearningRate
 from ablation.explain import differences, fields, nearest, reasons
-from tests.cells import cell
+from tests.cells import SGD, cell
 
 
 def test_fields_have_the_names_of_a_sweep_file() -> None:
@@ -14,6 +14,7 @@ def test_fields_have_the_names_of_a_sweep_file() -> None:
     assert found["optimizer.momentum"] == 0.9
     assert found["encoder.width"] == 4
     assert found["views.crop_scale"] == (0.2, 1.0)
+    assert fields(cell().model_copy(update={"evaluation": Evaluation(probe=SGD)}))["probe.solver"] == "sgd"
     assert "loss" not in fields(cell().baseline())
 
 
@@ -26,6 +27,7 @@ def test_every_field_of_a_cell_is_one() -> None:
         cell(optimizer=Component(name="adam")),
         cell().model_copy(update={"encoder": Component(name="resnet18")}),
         cell().model_copy(update={"evaluation": Evaluation(version=2)}),
+        cell().model_copy(update={"evaluation": Evaluation(probe=SGD)}),
     ]
     assert all(differences(fields(kept), fields(other)) for other in changed)
 

@@ -242,6 +242,8 @@ def test_an_include_without_effect_is_a_warning(tmp_path: Path) -> None:
         (["views={}".replace("{}", "{flip: true, jitter: 1, grayscale: 1}"), "dataset=cifar10"], []),
         (["optimizer=lars", "learning_rate.warmup=0"], ["lars without warm-up"]),
         (["optimizer=lars"], []),
+        (["base.probe.solver=sgd", "base.probe.batch_size=1150"], []),
+        (["base.probe.solver=sgd"], ["digits: probe.batch_size 4,096 is above its 1,150 images: every update"]),
         (["exclude=[{seed: [5]}]"], ["exclude[0] (--set exclude) matches no cell of the grid"]),
     ],
 )
@@ -313,6 +315,20 @@ def test_the_description_of_a_plan(tmp_path: Path) -> None:
     ]
 
 
+def test_a_probe_is_named_where_it_is_not_the_usual_one(tmp_path: Path) -> None:
+    def probes(*overrides: str) -> list[str]:
+        text = plan_text.describe(build(tmp_path, "dataset=cifar10", *overrides)).replace("\n  ", " ")
+        return [line for line in text.splitlines() if line.startswith("probe: ")]
+
+    official = (
+        "probe: SGD on the features as they are, 100 epochs in batches of 4,096, learning rate 1.6 falling to 0 along "
+        "a cosine, momentum 0.9, weight decay 0"
+    )
+    assert probes() == []
+    assert probes("base.probe.solver=sgd") == [official]
+    assert probes("grid.probe.solver=[lbfgs, sgd]") == ["probe: L-BFGS", official]
+
+
 def test_a_description_fits_the_screen_and_long_tables_are_cut(tmp_path: Path) -> None:
     planned = build(
         tmp_path,
@@ -335,6 +351,9 @@ def test_the_summary_counts_disk(tmp_path: Path) -> None:
     assert summary.kept_bytes == 4 * (encoder + plan_text.RECORD_BYTES)
     assert summary.checkpoint_bytes == 2 * 3 * (encoder + 4 * (65 * 128 + 129 * 128))
     assert (summary.baselines, summary.seeds) == (2, [0, 1])
+    probed = build(tmp_path, "encoder={name: resnet8, width: 32}", "optimizer=adam", "grid.probe.solver=[lbfgs, sgd]")
+    kept = plan_text.summarise(probed).kept_bytes
+    assert kept == 4 * encoder + 8 * plan_text.RECORD_BYTES  # two records of each encoder
 
 
 def power(seeds: int, effect: float) -> float:

@@ -14,6 +14,7 @@ from ablation.catalog import LOSSES
 from ablation.errors import UserError
 from ablation.plan import Plan
 from ablation.sweep import Sweep, SweepErrors
+from tests.cells import SGD
 from tests.fuzzing import fuzz
 
 VALID = """\
@@ -146,6 +147,15 @@ MISTAKES = [
     ("temperature: 0.1", "temperature_control: {name: ess, target: 2}", 10, "should be above 0 and at most 1, not 2"),
     ("temperature: 0.1", "temperature: 2\n  temperature_control: learned", 10, "2 is outside its range, 0.05 to 1"),
     ("temperature: 0.1", "temperature_control: {name: ess, minimum: .2}", 10, "0.1 is outside its range, 0.2 to 1"),
+    ("temperature: 0.1", "probe: sgd", 10, "base.probe: should be a mapping (solver, epochs, batch_size"),
+    ("temperature: 0.1", "probe: {solver: adam}", 10, "base.probe.solver: should be 'lbfgs' or 'sgd', not 'adam'"),
+    ("temperature: 0.1", "probe: {epochs: 9}", 10, "base.probe.epochs: lbfgs takes no epochs; give it beside"),
+    ("temperature: 0.1", "probe: {solver: sgd, lr: 1}", 10, "base.probe.lr: unknown key; known: solver, epochs"),
+    ("temperature: 0.1", "probe: {solver: sgd, epochs: 0}", 10, "base.probe.epochs: should be at least 1, not 0"),
+    ("temperature: 0.1", "probe: {solver: sgd, momentum: 1}", 10, "base.probe.momentum: should be below 1, not 1"),
+    ("temperature: 0.1", "probe: {solver: sgd, learning_rate: 0}", 10, "learning_rate: should be above 0, not 0"),
+    ("temperature: 0.1", "probe: {solver: sgd, batch_size: 1.5}", 10, "batch_size: should be a whole number"),
+    ("temperature: 0.1", "probe: {solver: sgd, weight_decay: -1}", 10, "weight_decay: should be at least 0, not -1"),
     # include and exclude
     ("resources:", "include: [{loss: dcl, batch_size: 8, dataset: digits}]\nresources:", 15, "seed: is missing"),
     ("resources:", "include: [{los: dcl, batch_size: 8, dataset: digits, seed: 1}]\nresources:", 15, "loss?"),
@@ -505,6 +515,18 @@ def test_the_axes_of_precision_and_batch_reach_the_cells(tmp_path: Path) -> None
     assert (runs[0].loss_dtype, runs[0].gradient_scaling, runs[0].precision) == ("float16", True, "bfloat16")
     control = {"target": 0.25, "rate": 0.01, "minimum": 0.05, "maximum": 1.0}
     assert (runs[0].temperature_control.name, runs[0].temperature_control.parameters) == ("ess", control)
+
+
+def test_the_probe_reaches_the_evaluation_and_leaves_the_pretraining(tmp_path: Path) -> None:
+    edits = ["loss=[infonce]", "batch_size=[8]", "seed=[0]", "report={}"]
+    (usual,) = plan.build(load(tmp_path, VALID, *edits)).cells
+    planned = plan.build(load(tmp_path, VALID, *edits, "grid.probe=[{solver: sgd}, {solver: sgd, epochs: 7}]")).cells
+    assert usual.cell.evaluation.probe is None
+    assert [cell.cell.evaluation.probe for cell in planned] == [SGD, SGD.model_copy(update={"epochs": 7})]
+    assert [cell.settings["probe"] for cell in planned] == ["solver=sgd", "solver=sgd epochs=7"]
+    assert {cell.cell.pretraining_key for cell in planned} == {usual.cell.pretraining_key}
+    dotted = plan.build(load(tmp_path, VALID, *edits, "base.probe.solver=sgd", "grid.probe.epochs=[100, 7]")).cells
+    assert [cell.cell.id for cell in dotted] == [cell.cell.id for cell in planned]
 
 
 # Nothing but a plan or all errors.

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ablation import trial
-from ablation.cell import Cell, Component, LearningRate
+from ablation.cell import Cell, Component, Evaluation, LearningRate, Probe
 from ablation.ledger import Ledger
 from ablation.pretrain.data import Images, load
 from ablation.pretrain.loop import Training
@@ -104,6 +104,31 @@ def test_a_cell_stopped_in_its_evaluation_trains_no_step_again(
     record = finished(cell(), images, ledger)
     assert record.attempts == 2
     assert record.deterministic() == whole.deterministic()
+
+
+def test_another_probe_trains_no_step_again(images: Images, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Probe(solver="sgd", epochs=20, batch_size=256, learning_rate=0.4, momentum=0.9, weight_decay=0.0)
+    probed = cell().model_copy(update={"evaluation": Evaluation(probe=probe)})
+    usual = finished(cell(), images, ledger)
+    alone = finished(probed, images, Ledger(ledger.folder / "alone"))
+    monkeypatch.setattr(Training, "advance", lambda _: pytest.fail("trained again"))
+    record = finished(probed, images, ledger)
+    assert record.deterministic() == alone.deterministic()
+    assert record.outcome is not None
+    assert usual.outcome is not None
+    assert record.outcome.selection.keys() == {"validation_top1", "probe_batch", "probe_steps"}
+    assert (record.outcome.selection["probe_batch"], record.outcome.selection["probe_steps"]) == (256, 113)
+    assert record.outcome.weights_hash == usual.outcome.weights_hash
+    assert record.outcome.metrics["knn_top1"] == usual.outcome.metrics["knn_top1"]
+    assert ledger.history(record.id) == ledger.history(usual.id)
+
+
+def test_a_probe_that_diverges_is_a_status(images: Images, ledger: Ledger) -> None:
+    probe = Probe(solver="sgd", epochs=20, batch_size=256, learning_rate=1e6, momentum=0.9, weight_decay=1e6)
+    record = finished(cell().model_copy(update={"evaluation": Evaluation(probe=probe)}), images, ledger)
+    assert record.status is Status.DIVERGED
+    assert record.failure is not None
+    assert "linear classifier" in record.failure.message
 
 
 def test_a_damaged_encoder_is_put_away_and_trained_again(images: Images, ledger: Ledger) -> None:

@@ -62,7 +62,7 @@ def definitions(report: Report) -> Iterator[Block]:
         trim_blocks=True,
     )
     text = environment.get_template("definitions.txt.j2").render(
-        classifiers="; or by ".join(dict.fromkeys(cell.cell.evaluation.classifier for cell in report.plan.cells)),
+        classifiers=_classifiers(report),
         sampling=_sampling(report),
         margin="" if margin is None else f" of {100 * margin:g} points",
     )
@@ -71,6 +71,15 @@ def definitions(report: Report) -> Iterator[Block]:
     yield Links(
         "Files: records.csv has a row for every run; the others hold the tables in full precision.",
         ["records.csv", *(f"tables/{name}.csv" for name in _FILES)],
+    )
+
+
+def _classifiers(report: Report) -> str:
+    """How the linear classifiers of the sweep come about."""
+    evaluations = dict.fromkeys(planned.cell.evaluation for planned in report.plan.cells)
+    return "; or ".join(
+        f"by {evaluation.classifier}" if evaluation.probe else "its L2 penalty chosen on the validation split"
+        for evaluation in evaluations
     )
 
 

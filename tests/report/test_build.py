@@ -141,6 +141,14 @@ def test_an_axis_that_labels_of_losses_say_is_no_axis_of_its_own() -> None:
     assert axes(("flatnce", 0.05), ("infonce", 0.1), ("dcl", 0.1)) == ("temperature",)  # a plain name says none
 
 
+def test_no_label_hides_another_probe() -> None:
+    plan = plan_of(losses=("infonce",))
+    planned = [planned_cell("by SGD", 8, 0, probe="solver=sgd"), planned_cell("infonce", 8, 0, probe="default")]
+    grid = build(plan.model_copy(update={"cells": planned}), {}).grid
+    assert grid.axes == ("probe",)
+    assert [panel.title.split(", ")[1] for panel in grid.panels] == ["probe solver=sgd", "probe default"]
+
+
 def test_records_of_cells_no_longer_planned_are_left_out_and_counted() -> None:
     wide, narrow = plan_of(seeds=3), plan_of(seeds=2)
     report = build(narrow, records_of(wide, lambda _loss, _batch, seed: (0.9, 0.9, 0.1)[seed]))

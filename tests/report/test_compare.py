@@ -13,8 +13,9 @@ from ablation.cli import app
 from ablation.errors import UserError
 from ablation.ledger import Ledger
 from ablation.plan import Plan
-from ablation.record import History, Record, Status
+from ablation.record import History, Status
 from ablation.report.compare import Comparison, Side, Verdict, compare, lead
+from tests.cells import SGD
 from tests.report.synthetic import by_id, plan_of, record_of, records_of
 
 WOBBLE = (0.0, 0.001, -0.001, 0.002, -0.002)
@@ -86,25 +87,42 @@ def test_disjoint_seeds_are_not_comparable() -> None:
     assert (match.verdict, match.reason) == (Verdict.INCOMPARABLE, "no seed in common")
 
 
-def other_protocol(record: Record) -> Record:
-    cell = record.cell.model_copy(update={"evaluation": Evaluation(version=2)})
-    return record.model_copy(update={"cell": cell})
+def judged_by(plan: Plan, *evaluations: Evaluation) -> Plan:
+    """The plan's cells under each of these protocols, which are an axis where they are several."""
+    cells = [
+        planned.model_copy(
+            update={
+                "cell": planned.cell.model_copy(update={"evaluation": evaluation}),
+                "settings": planned.settings | ({"probe": evaluation.text} if len(evaluations) > 1 else {}),
+            }
+        )
+        for planned in plan.cells
+        for evaluation in evaluations
+    ]
+    return plan.model_copy(update={"cells": cells})
 
 
 def test_mixed_protocols_and_data_are_refused_with_the_reason() -> None:
     plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=2)
     one = side("runs/a", plan, lambda *_: 0.9)
-    newer = Side("runs/b", plan, {key: other_protocol(record) for key, record in one.records.items()})
-    with pytest.raises(
-        UserError, match=r"evaluation protocols: linear\+knn, version 1 in runs/a; .* version 2 in runs/b"
-    ):
-        compare(one, newer)
+    protocols = r"evaluation protocols: linear\+knn, version 1 in runs/a; linear\+knn, version "
+    with pytest.raises(UserError, match=protocols + "2 in runs/b"):
+        compare(one, side("runs/b", judged_by(plan, Evaluation(version=2)), lambda *_: 0.9))
+    with pytest.raises(UserError, match=protocols + r"1, by SGD on the features as they are, 100 epochs .* in runs/b"):
+        compare(one, side("runs/b", judged_by(plan, Evaluation(probe=SGD)), lambda *_: 0.9))
     changed = {key: record.model_copy(update={"data_checksum": "0" * 64}) for key, record in one.records.items()}
     with pytest.raises(UserError, match="different data of digits"):
         compare(one, Side("runs/b", plan, changed))
     knn = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=2, report={"metric": "knn_top1"})
     with pytest.raises(UserError, match="different metrics"):
         compare(one, Side("runs/b", knn, one.records))
+
+
+def test_protocols_that_are_an_axis_of_both_sweeps_meet_their_own_kind() -> None:
+    plan = judged_by(plan_of(losses=("infonce",), batch_sizes=(8,), seeds=2), Evaluation(), Evaluation(probe=SGD))
+    found = compare(side("runs/a", plan, lambda *_: 0.9), side("runs/b", plan, lambda *_: 0.9))
+    assert len(found.matches) == 2
+    assert found.differences == {}
 
 
 def test_the_command_prints_text_markdown_and_json(tmp_path: Path) -> None:

@@ -234,6 +234,26 @@ def test_a_failure_is_listed_with_step_error_and_record(tmp_path: Path) -> None:
     assert f"| [log](../logs/{record.id}.log) |" in text
 
 
+def test_fits_that_did_not_converge_are_a_warning(tmp_path: Path) -> None:
+    plan = plan_of(losses=("infonce",), batch_sizes=(8, 32), seeds=2)
+
+    def page(*converged: float | None) -> str:
+        records = [record_of(planned.cell) for planned in plan.cells]
+        for i, value in enumerate(converged):
+            outcome = records[i].outcome
+            if value is not None and outcome:
+                selection = {**outcome.selection, "converged": value}
+                records[i] = records[i].model_copy(
+                    update={"outcome": outcome.model_copy(update={"selection": selection})}
+                )
+        return markdown(report.write(plan, by_id(records), tmp_path))
+
+    assert "converge" not in page(None, None)  # records of the first release don't say
+    assert "converge" not in page(1.0, None, 1.0)
+    text = page(0.0, 1.0, 0.0, None)
+    assert "**Fits that did not converge:** the linear classifiers of 2 of 3 records stopped before they had" in text
+
+
 def test_mixed_provenance_is_said_aloud(tmp_path: Path) -> None:
     plan = plan_of(losses=("infonce",), batch_sizes=(8,), seeds=2)
     other = ENVIRONMENT.model_copy(update={"commit": "f" * 40, "dirty": True})
