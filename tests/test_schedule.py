@@ -1,7 +1,15 @@
-"""What runs beside what."""
+"""What runs beside what, and clusters that can't be had."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
 
 from ablation.cell import Evaluation
-from ablation.schedule import waves
+from ablation.errors import UserError
+from ablation.schedule import cluster, waves
 from tests.cells import SGD, cell
 
 
@@ -11,3 +19,34 @@ def test_cells_of_one_encoder_wait_for_the_first_of_them() -> None:
     assert waves([*usual, *probed]) == [usual, probed]
     assert waves([probed[1], *usual]) == [[probed[1], usual[0], usual[2]], [usual[1]]]
     assert waves(usual) == [usual]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:1", "host.invalid:6379", "127.0.0.1", "127.0.0.1:99999", "ray://127.0.0.1:10001", "a/b:1", ""],
+)
+def test_an_address_without_a_cluster_is_refused_at_once(address: str) -> None:
+    with (
+        pytest.raises(UserError, match=rf"can't reach a Ray cluster at {address}|{address}: should be HOST:PORT"),
+        cluster.connect(address),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "raised", [Exception("timed out during startup"), ConnectionError(), RuntimeError("no memory")]
+)
+def test_a_cluster_that_does_not_start_is_told_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception
+) -> None:
+    def init(**_: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "unused")
+    with (
+        pytest.raises(UserError, match=f"can't start Ray: {str(raised) or type(raised).__name__}"),
+        cluster.connect(None),
+    ):
+        pass
+    assert not list(Path("/tmp").glob(f"abl-{os.getpid()}-*"))

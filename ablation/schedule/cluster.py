@@ -36,14 +36,20 @@ def connect(address: str | None) -> Iterator[Path]:
         slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
         options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        _begin(options)
         processes = lifelines()
         yield temporary / "tune"
-    except ConnectionError as error:
-        raise UserError(f"can't reach a Ray cluster at {address}: {error}") from error
     finally:
         _disconnect(processes)
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _begin(options: dict[str, Any]) -> None:
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:  # Ray names no common base of what a slow or a full machine makes of it
+        what = "start Ray" if options["address"] == "local" else f"reach a Ray cluster at {options['address']}"
+        raise UserError(f"can't {what}: {str(error) or type(error).__name__}; `ablation doctor` looks for causes") from error
 
 
 def _check_address(address: str) -> None:

@@ -56,20 +56,10 @@ def test_a_node_that_dies_costs_nothing(undisturbed: Sweep, tmp_path: Path, clus
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
-@pytest.mark.parametrize(
-    ("address", "reason"),
-    [
-        ("127.0.0.1:1", "can't reach a Ray cluster at 127.0.0.1:1"),
-        ("host.invalid:6379", "can't reach a Ray cluster at host.invalid:6379"),
-        ("127.0.0.1", "should be HOST:PORT"),
-        ("127.0.0.1:99999", "should be HOST:PORT"),
-        ("ray://127.0.0.1:10001", "should be HOST:PORT"),
-        ("auto", "can't reach a Ray cluster at auto"),
-    ],
-)
-def test_a_cluster_that_does_not_answer_is_a_users_error(tmp_path: Path, address: str, reason: str) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto"])
+def test_a_cluster_that_does_not_answer_is_a_users_error(tmp_path: Path, address: str) -> None:
     sweep = Sweep(tmp_path)
     code, output = sweep.run("run", str(sweep.file), "--results", str(tmp_path / "results"), "--address", address)
     assert code == 2, output
-    assert reason in output
+    assert f"can't reach a Ray cluster at {address}" in output
     assert "Traceback" not in output
