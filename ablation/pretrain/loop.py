@@ -47,8 +47,8 @@ def spaced(steps: int, points: int) -> frozenset[int]:
 def evaluations(run: Pretraining) -> frozenset[int]:
     """The update counts after which a run is evaluated.
 
-    At equal samples a batch 2^k times as large ends after 1/2^k of the updates. A logarithmic curve of the smaller batch
-    has a point there, to the update, so that both can be compared at equal steps.
+    At equal samples a batch 2^k times as large ends after 1/2^k of the updates. A logarithmic curve of the smaller
+    batch has a point there, to the update, so that both can be compared at equal steps.
     """
     halvings = CURVE_HALVINGS if run.learning_curve == "log" else 0
     early = {math.ceil(run.steps / 2**k) for k in range(1, halvings + 1)}
