@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ablation.report.aggregate import Panel
+from ablation.record import Status
+from ablation.report.aggregate import TODO, Panel, count_statuses
 from ablation.report.build import Effect, Report, Verdict
 from ablation.report.paths import Diagnostic
 from ablation.report.stats import Estimate
@@ -102,11 +103,12 @@ def _premise(report: Report, logged: Sequence[Diagnostic]) -> str:
     share, where = _most(report, logged)
     reached = sorted({known.batch_size for known in logged if known.estimate.mean >= STATED_SHARE})
     if reached:
-        return (
+        rest = {known.batch_size for known in logged} - set(reached)
+        text = (
             f"regime reached at batch {listing(reached)}. There at least {_STATED} of the anchors of a loss had xi "
-            f"below {SMALL_XI:g} at the end of training, most with {where}: {100 * share:.3g} %. Elsewhere no "
-            "difference speaks for or against the claim."
+            f"below {SMALL_XI:g} at the end of training, most with {where}: {100 * share:.3g} %."
         )
+        return f"{text} Elsewhere no difference speaks for or against the claim." if rest else text
     return (
         f"regime not reached. At the end of training at most {100 * share:.3g} % of the anchors had xi below "
         f"{SMALL_XI:g} ({where}): fewer than {_STATED}, so that no difference here speaks for or against the claim."
@@ -150,7 +152,20 @@ def _findings(report: Report, panel: Panel, losses: tuple[str, ...]) -> list[str
         found.append(f"No seed has all the results that a drop from batch {report.references[panel]} is computed from.")
     if known:
         found.append(f"{_difference(report, known[0])} {_scope(differences, known[0])}")
+    if found and (lost := _lost(report, panel, losses)):
+        found.append(f"Left out of the pairs, since these runs ended without a result: {lost}.")
     return [text.strip() for text in found]
+
+
+def _lost(report: Report, panel: Panel, losses: Sequence[str]) -> str:
+    """The runs of these losses that ended without a result: leaving them out can flatter a loss."""
+    parts = []
+    for (where, loss, batch_size), runs in report.grid.groups.items():
+        ended = count_statuses(run for run in runs if run.status not in (Status.DONE, TODO))
+        if ended and where == panel and loss in losses:
+            what = listing(f"{number} {status}" for status, number in ended.items())
+            parts.append(f"{report.grid.loss_titles[loss]} at batch {batch_size}, {what} of {len(runs)}")
+    return "; ".join(parts)
 
 
 def _of(effects: Sequence[Effect], panel: Panel, losses: tuple[str, ...]) -> list[Effect]:
@@ -168,16 +183,22 @@ def _drop(report: Report, effect: Effect) -> str:
     places = decimals(effect.panel.test_images)
     mean = points(found.mean, places)
     if len(names) == 1:
-        body = f"{names[0]} loses {points(found.mean, places, sign=False)} points of accuracy {way}"
+        body = f"{names[0]} {_changes(found.mean, places)} points of accuracy {way}"
     else:
-        a, b = (points(value, places, sign=False) for value in means)
         if effect.resolved:
             word = "less" if found.mean < 0 else "more"
+            a, b = (points(value, places, sign=False) for value in means)
             body = f"{names[0]} loses {word} accuracy than {names[1]} {way}: {a} against {b} points"
         else:
-            body = f"{way} {names[0]} loses {a} and {names[1]} {b} points of accuracy"
+            a, b = (_changes(value, places) for value in means)
+            body = f"{way} {names[0]} {a} and {names[1]} {b} points of accuracy"
         body += f", a difference of {mean} points"
     return _sentence(effect, found, body)
+
+
+def _changes(lost: float, places: int) -> str:
+    """Such as ``loses 1.2``, or ``gains 0.3`` where less than nothing is lost."""
+    return f"{'gains' if lost < 0 else 'loses'} {points(abs(lost), places, sign=False)}"
 
 
 def _difference(report: Report, effect: Effect) -> str:
@@ -224,16 +245,21 @@ def _power(effect: Effect, found: Estimate, places: int) -> str:
     resolvable = effect.resolvable
     if resolvable is None:
         return ""
-    needed = effect.pairs_needed
-    many = f"about {needed:,}" if needed else "more than 1,000"
-    seen = points(abs(found.mean), places, sign=False)
     reach = f"{points(resolvable, places, sign=False)} points" if resolvable < 1 else "no difference at all"
-    text = f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    would = []
+    seen = points(abs(found.mean), places, sign=False)
+    if float(seen):
+        would.append(f"{_seeds(effect.pairs_needed)} would resolve {seen} points")
     if effect.margin is not None:
-        needed = effect.pairs_for_margin
-        many = f"about {needed:,}" if needed else "more than 1,000"
-        text = f"{text[:-1]}, {many} the margin of {points(effect.margin, places, sign=False)}."
-    return text
+        verb = "" if would else "would resolve "
+        edge = points(effect.margin, places, sign=False)
+        would.append(f"{_seeds(effect.pairs_for_margin)} {verb}the margin of {edge}")
+    more = f"; {', '.join(would)}" if would else ""
+    return f"With this spread {found.n} seeds resolve {reach}{more}."
+
+
+def _seeds(needed: int | None) -> str:
+    return f"about {needed:,}" if needed else "more than 1,000"
 
 
 def _scope(effects: Sequence[Effect], told: Effect) -> str:

@@ -10,7 +10,7 @@ from ablation.report.responses import Response
 from ablation.report.stats import Estimate
 from ablation.report.tables import panel_entries, panel_header
 from ablation.report.trends import Crossing, Plateau
-from ablation.report.wording import DASH, DIAGNOSTICS, PLUS_MINUS, decimals, interval, percent, points
+from ablation.report.wording import DASH, DIAGNOSTICS, MORE_DIAGNOSTICS, PLUS_MINUS, decimals, interval, percent, points
 
 
 def trends(report: Report) -> Table:
@@ -118,6 +118,7 @@ def learning_curves(report: Report, curves: Sequence[LearningCurve]) -> Table:
 def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
     """Every diagnostic at the end of training."""
     axes = panel_header(report.grid)
+    names = DIAGNOSTICS | MORE_DIAGNOSTICS
     header = [*axes, "loss", "batch size", "diagnostic", "mean", "95 % interval", "seeds"]
     rows = []
     for diagnostic in found:
@@ -126,7 +127,7 @@ def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
         ends = f"{estimate.low:.3g} to {estimate.high:.3g}" if known else DASH
         texts = [
             report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size),
-            DIAGNOSTICS.get(diagnostic.name, diagnostic.name), f"{estimate.mean:.4g}", ends, str(estimate.n),
+            names.get(diagnostic.name, diagnostic.name), f"{estimate.mean:.4g}", ends, str(estimate.n),
         ]  # fmt: skip
         rows.append([*panel_entries(diagnostic.panel), *map(Entry, texts)])
     return Table(header, rows, numeric_from=len(axes) + 1)

@@ -162,7 +162,8 @@ def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> lis
     )
     tests = [Entry(p_value(effect.p_holm), bold=effect.resolved), Entry(p_value(effect.paired.sign_flip))]
     if report.plan.report.equivalence_margin:
-        tests.append(Entry(p_value(effect.p_equivalence), bold=effect.equivalent))
+        shown_bold = effect.equivalent and effect.p_equivalence is not None
+        tests.append(Entry(p_value(effect.p_equivalence), bold=shown_bold))
     return [*map(Entry, where), *map(Entry, numbers), verdict, *map(Entry, shown), *tests]
 
 

@@ -20,6 +20,12 @@ DIAGNOSTICS = {  # those that the figure draws first, as its axes name them
     "uniformity": "Uniformity",
     "effective_rank": "Effective rank",
 }
+MORE_DIAGNOSTICS = {  # that only the table has
+    "xi_below_1e7": "Share of anchors with xi < 1e-7",
+    "log10_xi_mean": "Mean log10 of xi",
+    "mi_bound": "MI bound (nats)",
+    "temperature": "Temperature",
+}
 MINUS, PLUS_MINUS, DASH = "\u2212", "\u00b1", "\u2013"
 
 

@@ -293,7 +293,7 @@ def test_too_many_combinations_leave_tables_and_a_hint(tmp_path: Path) -> None:
     figure = tmp_path / "report/figures/batch_size.png"
     assert figure.exists()
     text = markdown(report.write(many, {}, tmp_path))
-    assert "No figure: the values of temperature make more combinations than one can show" in text
+    assert "No figure: the combinations of datasets and temperature are more than one can show" in text
     assert not figure.exists()  # it would contradict the page
     assert text.count("| 0.3 | SimCLR (InfoNCE) |") >= 2
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from scipy.special import stdtr
@@ -31,7 +32,8 @@ def report_of(accuracy: Callable[[str], float], share: float | None = 0.4) -> Re
     plan = planned()
     records: dict[str, Record] = {}
     for one in plan.cells:
-        spread = 0.002 * (one.cell.seed - 1) + 0.0005 * (len(str(one.settings["loss"])) % 3) * (one.cell.seed % 2)
+        noise = crc32(f"{one.settings['loss']} {one.cell.seed}".encode()) % 7 - 3
+        spread = 0.002 * (one.cell.seed - 1) + 0.0001 * noise
         records[one.cell.id] = record(one.cell, accuracy=accuracy(str(one.settings["loss"])) + spread)
     given = dict.fromkeys(Diagnostics.model_fields, 0.5) | {"log10_xi": [0.0] * 5, "xi_below_1e3": share}
     found = None if share is None else Diagnostics.model_validate(given)
@@ -82,7 +84,7 @@ def test_a_cell_is_the_arm_that_its_fields_make_it(changes: dict[str, object], a
     assert arm_of(pretraining(**changes)) == arm
 
 
-def test_what_is_seen_is_a_sign_only_where_the_interval_leaves_zero_out() -> None:
+def test_what_is_seen_is_a_sign_only_where_a_test_resolves_it() -> None:
     seen = {result.loss: result.seen for result in sgd(report_of(lambda loss: OTHERS.get(loss, 0.5)))}
     assert seen["flatnce"] == "+"
     assert seen["textbook fp16"] == "-"
@@ -129,15 +131,15 @@ def test_the_matrix_sets_what_was_seen_beside_what_was_foreseen() -> None:
     assert table.header == ["arm", *CAUSES, "SGD", "LARS", "Adam", "Adam eps 1e-16"]
     rows = {row[0].text: row[1:] for row in table.rows}
     assert [entry.text for entry in rows["textbook float16"][:4]] == ["\u2212", "0", "0", "\u2212"]
-    assert rows["textbook float32"][4].text == "60.20 %"
-    assert rows["weight 1"][4].text.startswith("+10.0")
+    assert rows["textbook float32"][4].text.startswith("60.2")  # a seed adds .2 points
+    assert rows["weight 1"][4].text == "+9.98 \u00b1 0.03"  # 10 points, and the noise
     assert rows["weight 1"][4].bold
     assert rows["exact"][4].text.startswith("? ")
     assert matrix([*found, *found]) is None  # more columns than a page has room for
 
 
 def test_a_sign_is_corrected_for_the_number_of_arms() -> None:
-    found = sgd(report_of(lambda loss: OTHERS.get(loss, 0.6)))
+    found = sgd(report_of(lambda loss: OTHERS.get(loss, 0.5)))
     raw = {r.loss: 2 * stdtr(4, -abs(r.difference.mean) / (r.difference.sd / 5**0.5)) for r in found
            if r.difference and r.difference.sd}  # fmt: skip
     least = min(raw, key=lambda loss: raw[loss])
