@@ -148,7 +148,17 @@ def _no_gap(flat: Sequence[ArmResult]) -> str:
         return "No loss of weight 1 has a result beside it yet."
     if any(result.seen == "-" for result in flat):
         return "A loss of weight 1 is below it and none above: there is no gap to explain."
-    return "Whether the losses of weight 1 are above it is not resolved: there is no gap to explain yet."
+    beside = ", ".join(f"{result.loss} {_difference(result)}" for result in flat)
+    return f"What sets the losses of weight 1 apart is not resolved ({beside} points): there is no gap to explain yet."
+
+
+def _difference(result: ArmResult) -> str:
+    """Such as ``+1.20 ± 0.40``."""
+    found, places = result.difference, decimals(result.panel.test_images)
+    if found is None:
+        return DASH
+    half = "" if found.half_width is None else f" {PLUS_MINUS} {percent(found.half_width, places)}"
+    return f"{points(found.mean, places)}{half}"
 
 
 def contradicts(result: ArmResult, cause: str) -> bool:
@@ -183,17 +193,14 @@ def _seen(group: Group, arm: str) -> Entry:
     """The difference of every loss that is this arm."""
     texts, sure = [], False
     for result in group:
-        places, found = decimals(result.panel.test_images), result.difference
         if result.arm != arm:
             continue
         if arm == BASE:
+            places = decimals(result.panel.test_images)
             texts.append(f"{percent(result.accuracy.mean, places)} %" if result.accuracy else DASH)
-        elif found is None:
-            texts.append(DASH)
         else:
-            half = "" if found.half_width is None else f" {PLUS_MINUS} {percent(found.half_width, places)}"
-            mark = "? " if result.seen == "?" else ""
-            texts.append(f"{mark}{points(found.mean, places)}{half}")
+            mark = "? " if result.difference and result.seen == "?" else ""
+            texts.append(f"{mark}{_difference(result)}")
             sure = sure or result.seen != "?"
     return Entry("; ".join(texts), bold=sure)
 

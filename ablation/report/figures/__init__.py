@@ -59,9 +59,7 @@ def _batch_size(report: Report) -> Picture:
     if len(report.grid.batch_sizes()) > 1:
         caption += " A line joins neighbouring batch sizes; losses are shifted sideways, not to hide each other."
         if report.published:
-            caption += (
-                " Faint \u00d7: published accuracies of other encoders and budgets; their sources are under Table 1."
-            )
+            caption += " Faint \u00d7: published accuracies of other encoders and budgets, with sources under Table 1."
     draw = partial(batch_size.draw, rows, metric)
     return Picture(name, title, caption, curves.describe(rows, metric), tables.curve_data(report), draw)
 
