@@ -82,6 +82,7 @@ class Pretraining(Frozen):
     precision: Literal["float32", "float64", "bfloat16"] = "float32"  # of the network; bfloat16: by autocast
     negatives: int | None = None  # drawn for each anchor out of the 2B - 2; None: all
     norm_batch: int | None = None  # images that share batch-norm statistics; None: the whole batch
+    learning_curve: Literal["even", "log"] = "even"  # the updates after which the run is evaluated
 
 
 class Probe(Frozen):

@@ -120,6 +120,7 @@ class Recipe(_Block):
     precision: Literal["float32", "float64", "bfloat16"] = "float32"
     negatives: Count | Literal["all"] = "all"
     norm_batch: Count | Literal["all"] = "all"
+    learning_curve: Literal["even", "log"] = "even"
     projection: ProjectionBlock = ProjectionBlock()
     budget: BudgetBlock
     learning_rate: LearningRateBlock
@@ -514,6 +515,7 @@ def resolve(point: Point) -> Cell:
             precision=leaf["precision"],
             negatives=None if leaf["negatives"] == "all" else leaf["negatives"],
             norm_batch=None if leaf["norm_batch"] in ("all", batch_size) else leaf["norm_batch"],
+            learning_curve=leaf["learning_curve"],
         ),
         evaluation=Evaluation(probe=None if probe["solver"] == "lbfgs" else Probe(**probe)),
     )

@@ -28,6 +28,7 @@ CHANGES: list[dict[str, Any]] = [
     {"precision": "float64"},
     {"negatives": 6},
     {"norm_batch": 8},
+    {"learning_curve": "log"},
 ]
 
 
@@ -94,7 +95,7 @@ def test_a_field_of_a_later_release_at_its_permanent_default_is_left_out() -> No
         "loss_dtype": "float32",
         "gradient_scaling": False,
     }
-    assert cell(**spelled, precision="float32", negatives=None, norm_batch=None).id == cell().id
+    assert cell(**spelled, precision="float32", negatives=None, norm_batch=None, learning_curve="even").id == cell().id
 
 
 def test_a_baseline_depends_on_encoder_dataset_and_seed_only() -> None:

@@ -502,8 +502,8 @@ def test_the_template_is_a_sweep_and_explains_every_key(tmp_path: Path) -> None:
 def test_the_axes_of_precision_and_batch_reach_the_cells(tmp_path: Path) -> None:
     edits = [
         "loss=[{name: epsilon, eps: 0.1, label: eps .1}]", "batch_size=[8]", "seed=[0]", "loss_dtype=float16",
-        "gradient_scaling=true", "precision=bfloat16", "grid.negatives=[all, 3]", "grid.norm_batch=[4, 8]",
-        "temperature_control={name: ess, target: 0.25}", "report={}",
+        "gradient_scaling=true", "precision=bfloat16", "learning_curve=log", "grid.negatives=[all, 3]",
+        "grid.norm_batch=[4, 8]", "temperature_control={name: ess, target: 0.25}", "report={}",
     ]  # fmt: skip
     planned = plan.build(load(tmp_path, VALID, *edits)).cells
     runs = [cell.cell.pretraining for cell in planned]
@@ -513,6 +513,7 @@ def test_the_axes_of_precision_and_batch_reach_the_cells(tmp_path: Path) -> None
     assert runs[0]
     assert runs[0].loss.parameters == {"eps": 0.1}
     assert (runs[0].loss_dtype, runs[0].gradient_scaling, runs[0].precision) == ("float16", True, "bfloat16")
+    assert runs[0].learning_curve == "log"
     control = {"target": 0.25, "rate": 0.01, "minimum": 0.05, "maximum": 1.0}
     assert (runs[0].temperature_control.name, runs[0].temperature_control.parameters) == ("ess", control)
 

@@ -24,7 +24,8 @@ from ablation.pretrain.views import ViewMaker
 from ablation.record import CurvePoint, Diagnostics, History, TracePoint
 
 TRACE_POINTS = 200  # logged updates of a run
-CURVE_POINTS = 10  # evaluations along a run
+CURVE_POINTS = 10  # evenly spaced evaluations along a run
+CURVE_HALVINGS = 8  # further evaluations of a logarithmic curve: after 1/2, 1/4, ..., 1/256 of the run
 FIRST_SCALE = 2.0**15  # of gradient scaling: the largest that float16 holds
 DIAGNOSED_POINTS = 50  # logged updates with diagnostics, at most
 DIAGNOSED_EVERY = 40  # or so many updates apart, since diagnosing a batch costs up to one update
@@ -41,6 +42,17 @@ class DivergedError(ArithmeticError):
 def spaced(steps: int, points: int) -> frozenset[int]:
     """At most `points` evenly spaced update counts in 1..`steps`, the last always among them."""
     return frozenset(math.ceil(steps * k / points) for k in range(1, points + 1))
+
+
+def evaluations(run: Pretraining) -> frozenset[int]:
+    """The update counts after which a run is evaluated.
+
+    At equal samples a batch 2^k times as large ends after 1/2^k of the updates. A logarithmic curve of the smaller
+    batch has a point there, to the update, so that both can be compared at equal steps.
+    """
+    halvings = CURVE_HALVINGS if run.learning_curve == "log" else 0
+    early = {math.ceil(run.steps / 2**k) for k in range(1, halvings + 1)}
+    return spaced(run.steps, CURVE_POINTS) | early
 
 
 def _diagnosed(steps: int, logged: Sequence[int]) -> frozenset[int]:
@@ -87,7 +99,7 @@ class Training:
         self.first_batch_hash = ""
         self._logged = spaced(recipe.steps, TRACE_POINTS) | {1}
         self._diagnosed = _diagnosed(recipe.steps, sorted(self._logged))
-        self._evaluated = spaced(recipe.steps, CURVE_POINTS)
+        self._evaluated = evaluations(recipe)
         self._diverged_at = torch.full((), recipe.steps + 1, device=device)
 
     @property

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ablation import catalog
@@ -63,6 +63,7 @@ class Grid:
     runs: Sequence[Run]
     baselines: Mapping[Panel, Sequence[Run]]  # random-init; a run may serve several panels
     unplanned: int  # records that the plan no longer asks for
+    followers: Mapping[str, str] = field(default_factory=dict)  # axis that others decide -> its values, in words
 
     @cached_property
     def panels(self) -> list[Panel]:
@@ -92,6 +93,10 @@ class Grid:
             title = catalog.LOSSES[label].title if named else label
             titles[label] = label if title in components else title
         return titles
+
+    def subject(self, losses: Sequence[str]) -> str:
+        """One loss by its title; two as a difference of their labels, which are short."""
+        return self.loss_titles[losses[0]] if len(losses) == 1 else " \u2212 ".join(losses)
 
     def batch_sizes(self, panel: Panel | None = None) -> list[int]:
         """The planned batch sizes of a panel, or of all, ascending."""
@@ -126,6 +131,8 @@ def count_statuses(runs: Iterable[Run]) -> Counter[str]:
 def aggregate(plan: Plan, records: Mapping[str, Record]) -> Grid:
     """Join a plan with the records there are, by cell id."""
     axes = _further_axes(plan)
+    followers = {axis: _followed(axis, plan) for axis in axes if _follows(axis, plan)}
+    axes = tuple(axis for axis in axes if axis not in followers)
     runs = []
     baselines: dict[Panel, dict[str, Run]] = {}
     for planned in plan.cells:
@@ -141,6 +148,7 @@ def aggregate(plan: Plan, records: Mapping[str, Record]) -> Grid:
         runs=runs,
         baselines={panel: list(found.values()) for panel, found in baselines.items()},
         unplanned=len(records.keys() - wanted),
+        followers=followers,
     )
 
 
@@ -167,6 +175,36 @@ def _named_by_the_loss(axis: str, plan: Plan) -> bool:
     usual = Counter(planned.settings.get(axis) for planned in plan.cells).most_common(1)[0][0]
     names = {p.settings["loss"] for p in plan.cells if p.cell.pretraining and p.settings["loss"] == _unlabelled(p)}
     return all(len(found) == 1 and (loss not in names or found == {usual}) for loss, found in seen.items())
+
+
+def _follows(axis: str, plan: Plan) -> bool:
+    """Whether it is a learning rate that all other settings together decide: nothing is averaged over it."""
+    return axis.startswith("learning_rate") and _decides(plan, [key for key in _varied(plan) if key != axis], axis)
+
+
+def _followed(axis: str, plan: Plan) -> str:
+    """The values of an axis that others decide, beside those of the one that decides it alone, if there is one."""
+    values = {planned.settings.get(axis) for planned in plan.cells}
+    alone = next((key for key in _varied(plan) if key != axis and _decides(plan, [key], axis)), None)
+    if alone is None:
+        return f"has {len(values)} values, one for each combination of other settings; records.csv has them"
+    pairs = {planned.settings.get(alone): planned.settings.get(axis) for planned in plan.cells}
+    return f"follows {alone}: {', '.join(f'{value} with {key}' for key, value in pairs.items())}"
+
+
+def _varied(plan: Plan) -> list[str]:
+    """The settings with several values, seeds left out."""
+    names = dict.fromkeys(name for planned in plan.cells for name in planned.settings if name != "seed")
+    return [name for name in names if len({planned.settings.get(name) for planned in plan.cells}) > 1]
+
+
+def _decides(plan: Plan, names: Sequence[str], axis: str) -> bool:
+    """Whether runs that are equal in all of `names` are equal in the axis."""
+    seen: dict[tuple[Scalar | None, ...], Scalar | None] = {}
+    return all(
+        seen.setdefault(tuple(p.settings.get(name) for name in names), p.settings.get(axis)) == p.settings.get(axis)
+        for p in plan.cells
+    )
 
 
 def _unlabelled(planned: PlannedCell) -> str:

@@ -3,21 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ablation.report.aggregate import Panel
+from ablation.record import Status
+from ablation.report.aggregate import TODO, Panel, count_statuses
 from ablation.report.build import Effect, Report, Verdict
+from ablation.report.paths import Diagnostic
 from ablation.report.stats import Estimate
 from ablation.report.wording import count, decimals, interval, listing, p_value, percent, points
 
 SMALL_XI = 1e-3  # anchors below it are in the regime where rounding could swamp the gradient
+MOST_NAMED = 3  # comparisons without a verdict that an overview names
 STATED_SHARE = 0.1  # of the anchors; with fewer in it the regime was not reached
+_STATED = f"{100 * STATED_SHARE:g} %"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence or two, and what they are about."""
+    """What is said, sentence by sentence, and what of."""
 
     lead: str
-    text: str
+    findings: Sequence[str]
 
 
 def statements(report: Report) -> list[Statement]:
@@ -26,10 +30,55 @@ def statements(report: Report) -> list[Statement]:
     subjects: Sequence[tuple[str, ...]] = report.comparisons or alone
     found = []
     for panel in report.grid.panels:
+        pending = []
         for losses in subjects:
             names = " and ".join(report.grid.loss_titles[loss] for loss in losses)
-            found.append(Statement(f"{panel.title}: {names}.", _statement(report, panel, losses)))
-    return found
+            findings = _findings(report, panel, losses)
+            if findings:
+                found.append(Statement(f"{panel.title}: {names}.", findings))
+            else:
+                pending.append(names)
+        if pending:
+            text = f"no seed has the results that a statement needs on {'; '.join(pending)}."
+            found.append(Statement(f"{panel.title}, open:", [text]))
+    return [*found, Statement("Budget:", [_budgets(report)])]
+
+
+def overview(report: Report) -> list[Statement]:
+    """A statement a panel, for many comparisons: their verdicts at the smallest batch size that has any."""
+    drops = ("Accuracy lost", report.interactions if report.comparisons else report.penalties)
+    found = []
+    for panel in report.grid.panels:
+        texts = []
+        for what, effects in (drops, ("Accuracy", report.differences)):
+            own = [effect for effect in effects if effect.panel == panel and effect.estimate]
+            if own:
+                smallest = min(effect.batch_size for effect in own)
+                told = [effect for effect in own if effect.batch_size == smallest]
+                texts.append(f"{what} at batch {smallest}: {_tally(report, told)}.")
+        found.append(Statement(f"{panel.title}:", texts or ["no comparison has a pair yet."]))
+    return [*found, Statement("Budget:", [_budgets(report)])]
+
+
+def _tally(report: Report, effects: Sequence[Effect]) -> str:
+    """Verdict: which effects have it; with numbers where a difference is resolved."""
+    groups: dict[str, list[str]] = {}
+    for effect in effects:
+        found, name = effect.estimate, report.grid.subject(effect.losses)
+        assert found
+        if effect.verdict in (Verdict.HIGHER, Verdict.LOWER):
+            places = decimals(effect.panel.test_images)
+            name += f" ({points(found.mean, places)}, {interval(found, places)})"
+        groups.setdefault(_WORDS[effect.verdict], []).append(name)
+    if len(open_ones := groups.get("not resolved", [])) > MOST_NAMED:
+        groups["not resolved"] = [f"{len(open_ones)} comparisons"]
+    return "; ".join(f"{word}: {', '.join(groups[word])}" for word in dict.fromkeys(_WORDS.values()) if word in groups)
+
+
+_WORDS = {
+    Verdict.HIGHER: "higher", Verdict.LOWER: "lower", Verdict.EQUIVALENT: "equivalent",
+    Verdict.UNRESOLVED: "not resolved", Verdict.UNTESTED: "not resolved",
+}  # fmt: skip
 
 
 def premises(report: Report) -> list[Statement]:
@@ -43,55 +92,80 @@ def premises(report: Report) -> list[Statement]:
     for panel in report.grid.panels:
         logged = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "xi_below_1e3"]
         bounds = [d for d in report.paths.diagnostics if d.panel == panel and d.name == "p_pos"]
-        known = logged or bounds
-        if known:
-            most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
-            where = f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
-            text = _premise(most.estimate.mean, where, logged=bool(logged))
-            found.append(Statement(f"The rounding claim, {panel.title}:", text))
+        if logged or bounds:
+            text = _premise(report, logged) if logged else _bounded_premise(report, bounds)
+            found.append(Statement(f"The rounding claim, {panel.title}:", [text]))
     return found
 
 
-def _premise(value: float, where: str, *, logged: bool) -> str:
-    share = value if logged else min(1.0, value * (1 + SMALL_XI))
-    stated = f"{100 * STATED_SHARE:g} %"
-    if logged:
-        seen = f"at most {100 * share:.3g} % of the anchors had xi below {SMALL_XI:g} ({where})"
-    else:
-        seen = (
-            f"at most {100 * share:.3g} % of the anchors can have had xi below {SMALL_XI:g} (the largest mean p_pos is "
-            f"{value:.3g}, of {where})"
+def _premise(report: Report, logged: Sequence[Diagnostic]) -> str:
+    """From the share of anchors with a small xi."""
+    share, where = _most(report, logged)
+    reached = sorted({known.batch_size for known in logged if known.estimate.mean >= STATED_SHARE})
+    if reached:
+        rest = {known.batch_size for known in logged} - set(reached)
+        text = (
+            f"regime reached at batch {listing(reached)}. There at least {_STATED} of the anchors of a loss had xi "
+            f"below {SMALL_XI:g} at the end of training, most with {where}: {100 * share:.3g} %."
         )
-    if share < STATED_SHARE:
-        return (
-            f"regime not reached. At the end of training {seen}: fewer than {stated}, so that no difference here "
-            "speaks for or against the claim."
-        )
-    if logged:
-        return f"regime reached. At the end of training {seen}; the claim can be tested where it is {stated} or more."
+        return f"{text} Elsewhere no difference speaks for or against the claim." if rest else text
     return (
-        f"not decided by p_pos alone. At the end of training {seen}: {stated} would have to be, and a mean can't tell."
+        f"regime not reached. At the end of training at most {100 * share:.3g} % of the anchors had xi below "
+        f"{SMALL_XI:g} ({where}): fewer than {_STATED}, so that no difference here speaks for or against the claim."
     )
 
 
-def _statement(report: Report, panel: Panel, losses: tuple[str, ...]) -> str:
+def _bounded_premise(report: Report, bounds: Sequence[Diagnostic]) -> str:
+    """From the mean p_pos, which can only rule the regime out."""
+    value, where = _most(report, bounds)
+    share = min(1.0, value * (1 + SMALL_XI))
+    seen = (
+        f"At the end of training at most {100 * share:.3g} % of the anchors can have had xi below {SMALL_XI:g} (the "
+        f"largest mean p_pos is {value:.3g}, of {where})"
+    )
+    if share < STATED_SHARE:
+        return (
+            f"regime not reached. {seen}: fewer than {_STATED}, so that no difference here speaks for or against the "
+            "claim."
+        )
+    return f"not decided by p_pos alone. {seen}: {_STATED} would have to be, and a mean can't tell."
+
+
+def _most(report: Report, known: Sequence[Diagnostic]) -> tuple[float, str]:
+    """The largest mean, and where it is."""
+    most = max(known, key=lambda diagnostic: diagnostic.estimate.mean)
+    return most.estimate.mean, f"{report.grid.loss_titles[most.loss]} at batch {most.batch_size}"
+
+
+def _findings(report: Report, panel: Panel, losses: tuple[str, ...]) -> list[str]:
+    """On the drop from the reference batch and on the difference at one batch size; empty without any result."""
     drops = _of(report.interactions if len(losses) == 2 else report.penalties, panel, losses)
     differences = _of(report.differences, panel, losses)
     if not drops and not differences:
-        return "The plan has nothing to compare here: see Table 1 for the accuracies."
+        return ["The plan has nothing to compare here: see Table 1 for the accuracies."]
     drop = next((effect for effect in drops if effect.estimate), None)
-    parts = []
-    if drop:
-        parts += [_drop(report, drop), _scope(drops, "By batch size")]
-    elif drops:
-        reference = report.references[panel]
-        parts.append(f"No seed has all the results that a drop from batch {reference} is computed from.")
     known = [effect for effect in differences if effect.estimate and (not drop or effect.batch_size == drop.batch_size)]
+    found = []
+    if drop:
+        found.append(f"{_drop(report, drop)} {_scope(drops, drop)}")
+    elif drops and known:
+        found.append(f"No seed has all the results that a drop from batch {report.references[panel]} is computed from.")
     if known:
-        parts += [_difference(report, known[0]), _scope(differences, "Differences by batch size")]
-    elif differences:
-        parts.append("No seed has results of both losses at any batch size.")
-    return " ".join(part for part in [*parts, f"Budget: {_budget(report, panel)}."] if part)
+        found.append(f"{_difference(report, known[0])} {_scope(differences, known[0])}")
+    if found and (lost := _lost(report, panel, losses)):
+        found.append(f"Left out of the pairs, since these runs ended without a result: {lost}.")
+    return [text.strip() for text in found]
+
+
+def _lost(report: Report, panel: Panel, losses: Sequence[str]) -> str:
+    """The runs of these losses that ended without a result: leaving them out can flatter a loss."""
+    parts = []
+    for (where, loss, batch_size), runs in report.grid.groups.items():
+        ended = count_statuses(run for run in runs if run.status not in (Status.DONE, TODO))
+        if ended and where == panel and loss in losses:
+            what = listing(f"{number} {status}" for status, number in ended.items())
+            parts.append(f"{report.grid.loss_titles[loss]} at batch {batch_size}, {what} of {len(runs)}")
+    return "; ".join(parts)
 
 
 def _of(effects: Sequence[Effect], panel: Panel, losses: tuple[str, ...]) -> list[Effect]:
@@ -109,16 +183,22 @@ def _drop(report: Report, effect: Effect) -> str:
     places = decimals(effect.panel.test_images)
     mean = points(found.mean, places)
     if len(names) == 1:
-        body = f"{names[0]} loses {points(found.mean, places, sign=False)} points of accuracy {way}"
+        body = f"{names[0]} {_changes(found.mean, places)} points of accuracy {way}"
     else:
-        a, b = (points(value, places, sign=False) for value in means)
         if effect.resolved:
             word = "less" if found.mean < 0 else "more"
+            a, b = (points(value, places, sign=False) for value in means)
             body = f"{names[0]} loses {word} accuracy than {names[1]} {way}: {a} against {b} points"
         else:
-            body = f"{way} {names[0]} loses {a} and {names[1]} {b} points of accuracy"
+            a, b = (_changes(value, places) for value in means)
+            body = f"{way} {names[0]} {a} and {names[1]} {b} points of accuracy"
         body += f", a difference of {mean} points"
     return _sentence(effect, found, body)
+
+
+def _changes(lost: float, places: int) -> str:
+    """Such as ``loses 1.2``, or ``gains 0.3`` where less than nothing is lost."""
+    return f"{'gains' if lost < 0 else 'loses'} {points(abs(lost), places, sign=False)}"
 
 
 def _difference(report: Report, effect: Effect) -> str:
@@ -165,33 +245,49 @@ def _power(effect: Effect, found: Estimate, places: int) -> str:
     resolvable = effect.resolvable
     if resolvable is None:
         return ""
-    needed = effect.pairs_needed
-    many = f"about {needed:,}" if needed else "more than 1,000"
-    seen = points(abs(found.mean), places, sign=False)
     reach = f"{points(resolvable, places, sign=False)} points" if resolvable < 1 else "no difference at all"
-    text = f"With this spread {found.n} seeds resolve {reach}; {many} would resolve {seen} points."
+    would = []
+    seen = points(abs(found.mean), places, sign=False)
+    if float(seen):
+        would.append(f"{_seeds(effect.pairs_needed)} would resolve {seen} points")
     if effect.margin is not None:
-        needed = effect.pairs_for_margin
-        many = f"about {needed:,}" if needed else "more than 1,000"
-        text = f"{text[:-1]}, {many} the margin of {points(effect.margin, places, sign=False)}."
-    return text
+        verb = "" if would else "would resolve "
+        edge = points(effect.margin, places, sign=False)
+        would.append(f"{_seeds(effect.pairs_for_margin)} {verb}the margin of {edge}")
+    more = f"; {', '.join(would)}" if would else ""
+    return f"With this spread {found.n} seeds resolve {reach}{more}."
 
 
-def _scope(effects: Sequence[Effect], lead: str) -> str:
-    """At which batch sizes the effect is resolved, where there are several, and where there is no pair at all."""
+def _seeds(needed: int | None) -> str:
+    return f"about {needed:,}" if needed else "more than 1,000"
+
+
+def _scope(effects: Sequence[Effect], told: Effect) -> str:
+    """The verdict at the other batch sizes, and where there is no pair at all."""
+    words = {Verdict.HIGHER: "resolved, above zero", Verdict.LOWER: "resolved, below zero"}
+    sizes: dict[str, list[int]] = {}
+    for effect in effects:
+        if effect.estimate and effect is not told:
+            word = words.get(effect.verdict, _WORDS[effect.verdict])
+            sizes.setdefault(word, []).append(effect.batch_size)
     parts = []
-    if len(effects) > 1:
-        words = {Verdict.HIGHER: "resolved", Verdict.LOWER: "resolved", Verdict.EQUIVALENT: "equivalent"}
-        sizes: dict[str, list[int]] = {}
-        for effect in effects:
-            if effect.estimate:
-                sizes.setdefault(words.get(effect.verdict, "not resolved"), []).append(effect.batch_size)
-        verdicts = [f"{word} at batch {listing(where)}" for word, where in sizes.items()]
-        parts.append(f"{lead}: {'; '.join(verdicts)}.")
+    if sizes:
+        verdicts = "; ".join(f"{word} at batch {listing(where)}" for word, where in sizes.items())
+        parts.append(f"Elsewhere: {verdicts}.")
     missing = [effect.batch_size for effect in effects if effect.estimate is None]
     if missing:
         parts.append(f"There is no complete pair at batch {listing(missing)}.")
     return " ".join(parts)
+
+
+def _budgets(report: Report) -> str:
+    """The budget of all panels, or of each where they differ."""
+    found: dict[str, list[str]] = {}
+    for panel in report.grid.panels:
+        found.setdefault(_budget(report, panel), []).append(panel.title)
+    if len(found) == 1:
+        return f"{next(iter(found))}."
+    return f"{'; '.join(f'{budget} ({listing(titles)})' for budget, titles in found.items())}."
 
 
 def _budget(report: Report, panel: Panel) -> str:

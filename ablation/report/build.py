@@ -338,7 +338,7 @@ def _published(plan: Plan, grid: Grid) -> list[Series]:
 
 def _notes(plan: Plan, grid: Grid, references: Mapping[Panel, int]) -> list[str]:
     """What a reader should know before trusting the tables, in sentences."""
-    notes = [*plan.report.notes, *plan.warnings]
+    notes = [*plan.report.notes, *plan.warnings, *(f"{axis} {text}." for axis, text in grid.followers.items())]
     if grid.unplanned:
         notes.append(f"{grid.unplanned} of the records in the ledger belong to no cell of this plan and are left out.")
     notes += [

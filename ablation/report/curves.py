@@ -148,25 +148,32 @@ def _view(report: Report, panel: Panel) -> PanelView:
 
 
 def _overlays(report: Report, panel: Panel) -> list[Overlay]:
-    """Published series of the panel's dataset, in the style of the first loss of that name."""
+    """Published series of the panel's dataset, within its batch sizes, in the style of the first loss of that name."""
     cells = [run.cell for run in report.grid.runs if run.panel == panel]
     names = {str(run.settings["loss"]): run.cell.pretraining for run in report.grid.runs}
     styles = {cell.loss.name: position for position, cell in reversed(list(enumerate(names.values()))) if cell}
-    return [
-        Overlay(f"{series.source}: {series.recipe}", styles[series.loss], series.points)
+    sizes = report.grid.batch_sizes(panel)
+    within = {
+        series: tuple((size, value) for size, value in series.points if sizes[0] <= size <= sizes[-1])
         for series in report.published
         if series.dataset == cells[0].dataset.name
+    }
+    return [
+        Overlay(f"{series.source}: {series.recipe}", styles[series.loss], points)
+        for series, points in within.items()
+        if points
     ]
 
 
 def _shared_limits(report: Report, dataset: str) -> tuple[float, float]:
-    """One accuracy axis for all panels of a dataset, so that they can be compared."""
+    """One accuracy axis for all panels of a dataset, so that they can be compared; with all of what is laid over it."""
     summaries = [summary for summary in report.accuracy if summary.panel.dataset == dataset]
     dots = [100 * score for summary in summaries if summary.loss for score in summary.scores.values()]
     known = {summary.panel for summary in summaries}
-    overlays = [overlay for panel in known for overlay in _overlays(report, panel)]
-    taken_in = [*(level.value for level in _levels(summaries)), *(v for o in overlays for _, v in o.points)]
-    return limits(dots, _interval_ends(summaries), taken_in)
+    low, high = limits(dots, _interval_ends(summaries), [level.value for level in _levels(summaries)])
+    published = [value for panel in known for overlay in _overlays(report, panel) for _, value in overlay.points]
+    margin = 0.04 * (max([high, *published]) - min([low, *published]))
+    return min([low, *(value - margin for value in published)]), max([high, *(value + margin for value in published)])
 
 
 def _levels(summaries: Sequence[Summary]) -> list[Level]:

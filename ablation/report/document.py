@@ -11,15 +11,18 @@ from markupsafe import Markup
 from ablation.report import formats
 from ablation.report.formats import Table
 
+MOST_PRINTED_ROWS = 60  # of a table that a reader has to open: longer ones stay closed on paper
+
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, or an item of a list; `lead` stands before it in bold."""
+    """A paragraph, or an item of a list; `lead` stands before it in bold, `below` in a list of its own under it."""
 
     kind: ClassVar = "text"
     text: str
     lead: str = ""
     warning: bool = False
+    below: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ class Fold:
     kind: ClassVar = "fold"
     summary: str
     blocks: Sequence["Block"]
+
+    @property
+    def long(self) -> bool:
+        """Whether it would fill pages of paper."""
+        return any(isinstance(block, Sheet) and len(block.table.rows) > MOST_PRINTED_ROWS for block in self.blocks)
 
 
 Block = Text | Items | Sheet | Plot | Image | Code | Links | Fold

@@ -10,7 +10,7 @@ from ablation.report.responses import Response
 from ablation.report.stats import Estimate
 from ablation.report.tables import panel_entries, panel_header
 from ablation.report.trends import Crossing, Plateau
-from ablation.report.wording import DASH, DIAGNOSTICS, PLUS_MINUS, decimals, interval, percent, points
+from ablation.report.wording import DASH, DIAGNOSTICS, MORE_DIAGNOSTICS, PLUS_MINUS, decimals, interval, percent, points
 
 
 def trends(report: Report) -> Table:
@@ -49,22 +49,20 @@ def crossovers(report: Report) -> Table:
 def equal_budgets(report: Report) -> Table:
     """Penalties in validation kNN accuracy at equal samples beside those at equal steps."""
     axes = panel_header(report.grid)
-    header = [
-        *axes, "loss", "batch size", "at equal samples", "penalty", "95 % interval", "pairs", "at equal steps",
-        "penalty", "95 % interval", "pairs", "remark",
-    ]  # fmt: skip
+    remarks = ["remark"] if any(found.remark for found in report.paths.equal_budgets) else []
+    moments = ["samples", "penalty at equal samples", "steps", "penalty at equal steps"]
+    header = [*axes, "loss", "batch size", *moments, "pairs", *remarks]
     rows = []
     for found in report.paths.equal_budgets:
         places = decimals(found.panel.test_images)
-        names = " minus ".join(report.grid.loss_titles[loss] for loss in found.losses)
-        texts = [names, str(found.batch_size)]
+        texts = [report.grid.subject(found.losses), str(found.batch_size)]
+        pairs = []
         for moment, paired in ((found.samples, found.at_samples), (found.steps, found.at_steps)):
-            if moment is None or paired.estimate is None:
-                texts += [DASH, DASH, DASH, "0"]
-            else:
-                mean, ends = points(paired.estimate.mean, places), interval(paired.estimate, places)
-                texts += [f"{moment:,}", mean, ends, str(paired.estimate.n)]
-        rows.append([*panel_entries(found.panel), *map(Entry, [*texts, found.remark])])
+            known = paired.estimate
+            texts += [DASH if moment is None else f"{moment:,}", _points(known, places) if known else DASH]
+            pairs.append(str(known.n) if known else "0")
+        texts += [" and ".join(dict.fromkeys(pairs)), *([found.remark] if remarks else [])]
+        rows.append([*panel_entries(found.panel), *map(Entry, texts)])
     return Table(header, rows, numeric_from=len(axes) + 1)
 
 
@@ -120,6 +118,7 @@ def learning_curves(report: Report, curves: Sequence[LearningCurve]) -> Table:
 def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
     """Every diagnostic at the end of training."""
     axes = panel_header(report.grid)
+    names = DIAGNOSTICS | MORE_DIAGNOSTICS
     header = [*axes, "loss", "batch size", "diagnostic", "mean", "95 % interval", "seeds"]
     rows = []
     for diagnostic in found:
@@ -128,7 +127,7 @@ def diagnostics(report: Report, found: Sequence[Diagnostic]) -> Table:
         ends = f"{estimate.low:.3g} to {estimate.high:.3g}" if known else DASH
         texts = [
             report.grid.loss_titles[diagnostic.loss], str(diagnostic.batch_size),
-            DIAGNOSTICS.get(diagnostic.name, diagnostic.name), f"{estimate.mean:.4g}", ends, str(estimate.n),
+            names.get(diagnostic.name, diagnostic.name), f"{estimate.mean:.4g}", ends, str(estimate.n),
         ]  # fmt: skip
         rows.append([*panel_entries(diagnostic.panel), *map(Entry, texts)])
     return Table(header, rows, numeric_from=len(axes) + 1)
@@ -150,6 +149,12 @@ def _accuracy(found: Estimate | None, places: int) -> str:
         return DASH
     half_width = "" if found.half_width is None else f" {PLUS_MINUS} {percent(found.half_width, places)}"
     return f"{percent(found.mean, places)}{half_width}"
+
+
+def _points(found: Estimate, places: int) -> str:
+    """Such as ``+1.2 (+0.8 to +1.6)``."""
+    ends = "" if found.half_width is None else f" ({interval(found, places)})"
+    return f"{points(found.mean, places)}{ends}"
 
 
 def _plateau(found: Plateau | None) -> list[str]:

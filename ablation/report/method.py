@@ -19,7 +19,7 @@ def provenance_blocks(report: Report, sweep: str | None) -> Iterator[Block]:
     """Where the records come from, and the sweep as it was asked."""
     facts = provenance(report.grid.used_records())
     if not facts:
-        yield Text("There are no records yet: `ablation run FILE` makes them.")
+        yield Text("There are no records yet: ablation run FILE makes them.")
     else:
         mixed = listing(fact.name for fact in facts if fact.mixed)
         if mixed:

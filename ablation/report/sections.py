@@ -15,6 +15,7 @@ from ablation.report.figures import Picture
 from ablation.report.wording import METRICS, count, listing, points
 
 VIEWS = "views.png"  # the gallery of augmented pairs, beside the page
+MOST_STATEMENTS = 10  # that the answer makes without an overview
 MOST_RUNS = 2000  # that the page lists one by one
 MOST_TRACES = 20  # tracebacks that the page shows
 
@@ -42,9 +43,10 @@ def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Doc
     """The whole page."""
     plots = {picture.name: list(_figure(number, picture)) for number, picture in enumerate(pictures, 1)}
     between = [name for name in plots if name.startswith("response")]
-    diagnostics = [*_premise(report), *_predictions(report), *plots["diagnostics"]]
+    arms = predictions.groups(report)
     sections = [
-        Section("answer", "Answer", [Items([Text(s.text, s.lead) for s in answer.statements(report)])]),
+        Section("answer", "Answer", list(_answer(report, arms))),
+        *([Section("predictions", "Prediction matrix", list(_predictions(report, arms)))] if arms else []),
         *([Section("notes", "Notes", [Items([Text(note) for note in report.notes])])] if report.notes else []),
         Section("coverage", "Coverage", list(_coverage(report))),
         Section("batch-size", _title(pictures, "batch_size"), plots["batch_size"]),
@@ -53,7 +55,7 @@ def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Doc
         *(Section(name.replace("_", "-"), _title(pictures, name), plots[name]) for name in between),
         Section("cost", _title(pictures, "costs"), [*_machines(report), *plots["costs"]]),
         Section("curves", _title(pictures, "learning_curves"), [*plots["learning_curves"], *_equal_budgets(report)]),
-        Section("diagnostics", _title(pictures, "diagnostics"), diagnostics),
+        Section("diagnostics", _title(pictures, "diagnostics"), [*_premise(report, arms), *plots["diagnostics"]]),
         Section("table", "Table 1: accuracy by batch size", list(_table(report))),
         Section("views", "Augmented pairs", [_gallery(there=beside.gallery)]),
         Section("failures", "Failures", list(_failures(report, beside.logs))),
@@ -62,6 +64,24 @@ def document(report: Report, pictures: Sequence[Picture], beside: Beside) -> Doc
         Section("definitions", "Definitions", list(method.definitions(report))),
     ]
     return Document(report.plan.report.title or report.plan.name, report.plan.question, _progress(report), sections)
+
+
+def _answer(report: Report, arms: Sequence[predictions.Group]) -> Iterator[Block]:
+    """Every statement; where they are many, an overview, and the statements for who opens them."""
+    gates = [Text(predictions.gate(group), f"What holds InfoNCE back, {predictions.title(group)}:") for group in arms]
+    every = [_item(statement) for statement in answer.statements(report)]
+    if len(every) <= MOST_STATEMENTS:
+        yield Items([*gates, *every])
+        return
+    yield Items([*gates, *map(_item, answer.overview(report))])
+    yield Fold("Every comparison in sentences", [Items(every)])
+
+
+def _item(statement: answer.Statement) -> Text:
+    """One finding stands behind its lead, several below it."""
+    if len(statement.findings) == 1:
+        return Text(statement.findings[0], statement.lead)
+    return Text("", statement.lead, below=statement.findings)
 
 
 def _title(pictures: Sequence[Picture], name: str) -> str:
@@ -104,8 +124,8 @@ def _differences(report: Report) -> Iterator[Block]:
         return
     yield Text(
         "Accuracy of the first loss minus that of the second, paired by seed, in accuracy points; Holm's correction "
-        f"over {count(len(report.differences), 'test')}. Bold: p below 0.05. At one batch size equal samples are "
-        "equal steps, so that these comparisons hold for both."
+        f"over {count(len(report.differences), 'test')}. Bold: resolved, or equivalent. At one batch size equal "
+        "samples are equal steps, so that these comparisons hold for both."
     )
     table = tables.effects(report, report.differences, names=("first", "second"), correlation=True)
     yield Sheet(table, "Differences between losses at each batch size", "differences")
@@ -130,7 +150,7 @@ def _margin(report: Report, effects: Sequence[Effect]) -> Iterator[Block]:
     if needed:
         known = [pairs for pairs in needed if pairs]
         most = f"about {max(known):,}" if len(known) == len(needed) else "more than 1,000"
-        yield Text(f"With the spread seen, {most} seeds would resolve the margin of {size} in each of them.")
+        yield Text(f"With the spread seen, {most} seeds would resolve {size}, the margin, wherever it is open.")
 
 
 def _penalties(report: Report) -> Iterator[Block]:
@@ -171,34 +191,48 @@ def _machines(report: Report) -> Iterator[Block]:
 def _equal_budgets(report: Report) -> Iterator[Block]:
     if report.paths.equal_budgets:
         yield Text(
-            "Equal samples are not equal steps. The small-batch penalty in validation kNN accuracy, paired by seed, "
-            "where all have seen the same samples and where all have done the same steps; two evaluations are joined "
-            "linearly."
+            "Equal samples are not equal steps. This is the small-batch penalty in validation kNN accuracy (its mean "
+            "in points, its 95 % interval), paired by seed: once where all runs have seen the same samples, once where "
+            "all have done the same steps. At equal steps the smaller batch has seen fewer images, and its learning "
+            "rate is at an earlier point of the schedule. Between two evaluations the curve is taken as straight."
         )
         table = figure_tables.equal_budgets(report)
         yield Sheet(table, "Small-batch penalty at equal samples and at equal steps", "equal_budgets")
+    if any(found.remark for found in report.paths.equal_budgets):
+        yield Text(
+            "With learning_curve: log in the sweep, runs are evaluated early enough for a comparison at equal steps."
+        )
 
 
-def _premise(report: Report) -> Iterator[Block]:
-    for statement in answer.premises(report):
-        yield Text(statement.text, statement.lead)
+def _premise(report: Report, arms: Sequence[predictions.Group]) -> Iterator[Block]:
+    """The regime; the answer has it already where arms are compared."""
+    found = [] if arms else answer.premises(report)
+    if found:
+        yield Text(
+            "The rounding claim says that small batches fail because rounding error swamps the gradient of anchors "
+            "whose xi is near 0. It can be tested only where there are such anchors."
+        )
+        yield Items([_item(statement) for statement in found])
 
 
-def _predictions(report: Report) -> Iterator[Block]:
-    found = predictions.results(report)
-    if not found:
-        return
-    groups: dict[object, list[predictions.ArmResult]] = {}
-    for result in found:
-        groups.setdefault((result.panel, result.batch_size), []).append(result)
-    yield Items([Text(predictions.gate(group)) for group in groups.values()])
+def _predictions(report: Report, arms: Sequence[predictions.Group]) -> Iterator[Block]:
+    matrix = predictions.matrix(arms)
+    if matrix:
+        yield Text(
+            "What each cause alone would have each arm do beside the base, InfoNCE's textbook form in float32: better "
+            "(+), worse (\u2212) or no different (0). Then what was seen: the difference in accuracy points, paired by "
+            "seed, \u00b1 the half-width of its 95 % t-interval; bold where a paired t-test resolves it, under Holm's "
+            "correction over the column, else ?. For the base: its accuracy."
+        )
+        yield Sheet(matrix, "Prediction matrix", "prediction_matrix")
     yield Text(
-        "What each cause alone would have each arm do beside InfoNCE's textbook form in float32, better (+), worse (-) "
-        "or no different (0), and what was seen: + or - where the 95 % t-interval of the paired difference leaves 0 "
-        "out, else ?. Step size is told from anchor weight by the rescaled arm alone. Every arm has the base's "
-        "learning rate. The intervals are not corrected for their number."
+        "An arm that moved otherwise than a cause foresees contradicts it as the only cause; one that is not resolved "
+        "contradicts nothing. Every arm has the base's learning rate, so that step size is told from anchor weight by "
+        "the rescaled arm alone."
     )
-    yield Sheet(predictions.table(report, found), "Prediction matrix", "predictions")
+    table = predictions.table(report, arms)
+    sheet = Sheet(table, "Every arm, with the share of anchors with xi < 1e-3 and its rounding error", "predictions")
+    yield Fold("Every arm, with its share of small xi and its rounding error", [sheet])
 
 
 def _table(report: Report) -> Iterator[Block]:
@@ -221,7 +255,7 @@ def _gallery(*, there: bool) -> Block:
     if there:
         alt = "Rows of training images, each beside two random views of it, as the sweep's augmentation makes them."
         return Image(VIEWS, alt, "An image and the two views that the loss sees of it, per augmentation of the sweep.")
-    return Text(f"No picture: `ablation views sweep.yaml --out {VIEWS}` in the sweep's folder makes one.")
+    return Text(f"No picture yet. In the sweep's folder, ablation views sweep.yaml --out {VIEWS} makes one.")
 
 
 def _failures(report: Report, logs: Collection[str]) -> Iterator[Block]:

@@ -148,7 +148,6 @@ def _accuracy_entry(summary: Summary) -> Entry:
 
 def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> list[Entry]:
     places, found, means = decimals(effect.panel.test_images), effect.estimate, effect.paired.means
-    titles = [report.grid.loss_titles[loss] for loss in effect.losses]
     numbers = [DASH] * 4
     if found and means:
         sides = [points(mean, places, sign=False) for mean in means]
@@ -157,10 +156,14 @@ def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> lis
     r = effect.paired.correlation
     extra = [DASH if r is None else f"{r:.2f}".replace("-", MINUS)] if correlation else []
     verdict = Entry(effect.verdict, bold=effect.resolved or effect.equivalent)
-    where, shown = [" minus ".join(titles), str(effect.batch_size)], [str(pairs), *extra, p_value(effect.paired.p)]
+    where, shown = (
+        [report.grid.subject(effect.losses), str(effect.batch_size)],
+        [str(pairs), *extra, p_value(effect.paired.p)],
+    )
     tests = [Entry(p_value(effect.p_holm), bold=effect.resolved), Entry(p_value(effect.paired.sign_flip))]
     if report.plan.report.equivalence_margin:
-        tests.append(Entry(p_value(effect.p_equivalence), bold=effect.equivalent))
+        shown_bold = effect.equivalent and effect.p_equivalence is not None
+        tests.append(Entry(p_value(effect.p_equivalence), bold=shown_bold))
     return [*map(Entry, where), *map(Entry, numbers), verdict, *map(Entry, shown), *tests]
 
 

@@ -12,13 +12,19 @@ METRICS = {  # as sentences and axes name them
 DIAGNOSTICS = {  # those that the figure draws first, as its axes name them
     "p_pos": "p_pos",
     "xi_below_1e3": "Share of anchors with xi < 1e-3",
+    "rounding_error": "Rounding error of the gradient",
     "ess": "ESS of the negatives / their number",
     "mi_closeness": "MI bound / log(2B \u2212 1)",
-    "rounding_error": "Rounding error of the gradient",
     "gradient_norm": "Gradient norm at z",
     "alignment": "Alignment",
     "uniformity": "Uniformity",
     "effective_rank": "Effective rank",
+}
+MORE_DIAGNOSTICS = {  # that only the table has
+    "xi_below_1e7": "Share of anchors with xi < 1e-7",
+    "log10_xi_mean": "Mean log10 of xi",
+    "mi_bound": "MI bound (nats)",
+    "temperature": "Temperature",
 }
 MINUS, PLUS_MINUS, DASH = "\u2212", "\u00b1", "\u2013"
 

@@ -17,8 +17,8 @@ from ablation.losses import Loss
 from ablation.losses.kernel import Temperature
 from ablation.pretrain.data import Images, load
 from ablation.pretrain.encoder import weights_hash
-from ablation.pretrain.loop import DivergedError, Training, spaced
-from tests.cells import cell
+from ablation.pretrain.loop import DivergedError, Training, evaluations, spaced
+from tests.cells import cell, pretraining
 
 CPU = torch.device("cpu")
 
@@ -86,6 +86,7 @@ AXES: list[dict[str, Any]] = [
     {"temperature_control": ESS},
     {"negatives": 3},
     {"norm_batch": 4},
+    {"learning_curve": "log"},
     {"loss": Component(name="siglip"), "temperature_control": LEARNED, "optimizer": optimizer("lars")},
 ]
 
@@ -216,6 +217,22 @@ def test_the_curve_leaves_no_trace_in_the_training(images: Images) -> None:
     while not work.done:
         work.advance()
     assert weights_hash(work.encoder) == weights_hash(run(cell(), images).encoder)
+
+
+@pytest.mark.parametrize("samples", [64_000, 64_001, 63_997])
+def test_a_logarithmic_curve_has_a_point_where_larger_batches_end(samples: int) -> None:
+    ends = {batch: -(-samples // batch) for batch in (4, 8, 16, 128, 1024)}
+    run = pretraining(batch_size=4, steps=ends[4], learning_curve="log")
+    assert set(ends.values()) <= evaluations(run)
+    assert evaluations(pretraining(steps=ends[4])) == spaced(ends[4], 10) < evaluations(run)
+    assert len(evaluations(run)) == 17
+
+
+def test_where_a_run_is_evaluated_changes_nothing_else(images: Images) -> None:
+    even, log = run(cell(), images), run(cell(learning_curve="log"), images)
+    assert [point.step for point in log.history.curve] == sorted(evaluations(log.recipe))
+    assert set(even.history.curve) < set(log.history.curve)
+    assert [point.loss for point in log.history.trace] == [point.loss for point in even.history.trace]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 300))

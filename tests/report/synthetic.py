@@ -45,6 +45,7 @@ def planned_cell(
             optimizer=Component(name="sgd"),
             learning_rate=LearningRate(peak=float(extra.get("learning_rate", 0.3)), warmup_steps=0, schedule="cosine"),
             views=Views(crop_scale=(0.2, 1.0), flip=False, jitter=0.5, grayscale=0.0, blur=0.0),
+            learning_curve="log" if extra.get("learning_curve") == "log" else "even",
         ),
     )
     settings: dict[str, Scalar] = {"dataset": dataset, "loss": loss, "batch_size": batch_size, "seed": seed, **extra}

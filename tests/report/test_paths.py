@@ -3,7 +3,7 @@
 import pytest
 
 from ablation.record import CurvePoint, History, TracePoint
-from ablation.report import build, costs
+from ablation.report import build, costs, curves
 from ablation.report.figures import pictures, style
 from ablation.report.published import series
 from tests.report.synthetic import by_id, diagnostics_of, plan_of, record_of, records_of
@@ -143,3 +143,20 @@ def test_the_overlay_is_off_until_asked_for() -> None:
     asked = build(plan_of(datasets=("cifar10",), seeds=1, report={"published": True}), {})
     assert {s.dataset for s in asked.published} == {"cifar10"}
     assert {s.loss for s in asked.published} == {"infonce"}  # flatnce has no published row
+
+
+def test_what_is_published_lies_on_the_axis_at_the_batch_sizes_of_the_sweep() -> None:
+    plan = plan_of(losses=("infonce", "dcl"), batch_sizes=(32, 128), datasets=("cifar10",), report={"published": True})
+    built = build(plan, records_of(plan, lambda *_: 0.62))
+    ((view,),) = curves.views(built)
+    drawn = [(overlay.style, overlay.points) for overlay in view.overlays]
+    assert (1, ((32, 84.6), (64, 85.57), (128, 85.63))) in drawn  # 256 is beyond the axis
+    values = [value for _, points in drawn for _, value in points]
+    low, high = view.limits
+    assert low < 62
+    assert max(values) < high < 100
+    with style.drawing():
+        figure = next(picture.draw() for picture in pictures(built) if picture.name == "batch_size" and picture.draw)
+    ends = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_alpha() == 0.35]
+    assert 84.6 in ends
+    assert "published accuracies of other encoders and budgets" in pictures(built)[0].caption

@@ -1,17 +1,20 @@
 """Arms of the rounding question: compared within one panel, judged against predictions, and only behind the premise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
+from scipy.special import stdtr
 
 from ablation import plan as plans
 from ablation.plan import Plan
 from ablation.record import Diagnostics, History, Record, TracePoint
 from ablation.report import predictions
 from ablation.report.build import Report, build
-from ablation.report.predictions import CAUSES, PREDICTED, ArmResult, arm_of, contradicts, gate, results
+from ablation.report.document import markdown
+from ablation.report.predictions import CAUSES, PREDICTED, ArmResult, arm_of, contradicts, gate, groups, matrix
 from ablation.report.sections import Beside, document
 from tests.cells import pretraining, record
 
@@ -29,7 +32,8 @@ def report_of(accuracy: Callable[[str], float], share: float | None = 0.4) -> Re
     plan = planned()
     records: dict[str, Record] = {}
     for one in plan.cells:
-        spread = 0.002 * (one.cell.seed - 1) + 0.0005 * (len(str(one.settings["loss"])) % 3) * (one.cell.seed % 2)
+        noise = crc32(f"{one.settings['loss']} {one.cell.seed}".encode()) % 7 - 3
+        spread = 0.002 * (one.cell.seed - 1) + 0.0001 * noise
         records[one.cell.id] = record(one.cell, accuracy=accuracy(str(one.settings["loss"])) + spread)
     given = dict.fromkeys(Diagnostics.model_fields, 0.5) | {"log10_xi": [0.0] * 5, "xi_below_1e3": share}
     found = None if share is None else Diagnostics.model_validate(given)
@@ -37,13 +41,17 @@ def report_of(accuracy: Callable[[str], float], share: float | None = 0.4) -> Re
     return build(plan, records, lambda _: History(trace=[point]))
 
 
-def sgd(report: Report) -> list[ArmResult]:
-    return [result for result in results(report) if ("optimizer", "SGD") in result.panel.variant]
+def sgd(report: Report) -> Sequence[ArmResult]:
+    (found,) = (group for group in groups(report) if ("optimizer", "SGD") in group[0].panel.variant)
+    return found
 
 
 def test_arms_with_labels_of_their_own_share_a_panel() -> None:
     report = report_of(lambda loss: OTHERS.get(loss, 0.6))
-    assert report.grid.axes == ("optimizer", "learning_rate.base")
+    assert report.grid.axes == ("optimizer",)
+    (note,) = (note for note in report.notes if "learning_rate" in note)
+    assert note.startswith("learning_rate.base follows optimizer: 0.0125 with SGD, 0.15 with LARS, 0.001 with Adam, ")
+    assert report.responses == []  # one value each is no response
     assert len(report.grid.panels) == 4
     assert [result.loss for result in sgd(report)] == [
         "textbook fp32", "exact fp32", "rescaled", "eps .01", "flatnce", "textbook fp16", "textbook fp16 scaled",
@@ -76,7 +84,7 @@ def test_a_cell_is_the_arm_that_its_fields_make_it(changes: dict[str, object], a
     assert arm_of(pretraining(**changes)) == arm
 
 
-def test_what_is_seen_is_a_sign_only_where_the_interval_leaves_zero_out() -> None:
+def test_what_is_seen_is_a_sign_only_where_a_test_resolves_it() -> None:
     seen = {result.loss: result.seen for result in sgd(report_of(lambda loss: OTHERS.get(loss, 0.5)))}
     assert seen["flatnce"] == "+"
     assert seen["textbook fp16"] == "-"
@@ -105,10 +113,39 @@ def test_the_page_has_the_matrix_behind_the_premise_and_only_for_such_a_sweep() 
     from tests.report.synthetic import plan_of
 
     report = report_of(lambda loss: OTHERS.get(loss, 0.6))
-    blocks = next(s for s in document(report, pictures(report), Beside()).sections if s.id == "diagnostics").blocks
-    names = [getattr(block, "name", "") for block in blocks]
-    assert "predictions" in names
-    table = predictions.table(report, results(report))
+    page = document(report, pictures(report), Beside())
+    assert [section.id for section in page.sections][:2] == ["answer", "predictions"]
+    assert [sheet.name for sheet in page.sheets()][:2] == ["prediction_matrix", "predictions"]
+    first = markdown(page).split("## Prediction matrix")[0]
+    assert first.count("**What holds InfoNCE back, Fashion-MNIST, optimizer ") == 4
+    table = predictions.table(report, groups(report))
     assert len(table.rows) == 40
     assert len({len(row) for row in table.rows} | {len(table.header)}) == 1
-    assert results(build(plan_of(), {})) == []
+    assert groups(build(plan_of(), {})) == []
+
+
+def test_the_matrix_sets_what_was_seen_beside_what_was_foreseen() -> None:
+    found = groups(report_of(lambda loss: OTHERS.get(loss, 0.5)))
+    table = matrix(found)
+    assert table
+    assert table.header == ["arm", *CAUSES, "SGD", "LARS", "Adam", "Adam eps 1e-16"]
+    rows = {row[0].text: row[1:] for row in table.rows}
+    assert [entry.text for entry in rows["textbook float16"][:4]] == ["\u2212", "0", "0", "\u2212"]
+    assert rows["textbook float32"][4].text.startswith("60.2")  # a seed adds .2 points
+    assert rows["weight 1"][4].text == "+9.98 \u00b1 0.03"  # 10 points, and the noise
+    assert rows["weight 1"][4].bold
+    assert rows["exact"][4].text.startswith("? ")
+    assert matrix([*found, *found]) is None  # more columns than a page has room for
+
+
+def test_a_sign_is_corrected_for_the_number_of_arms() -> None:
+    found = sgd(report_of(lambda loss: OTHERS.get(loss, 0.5)))
+    raw = {r.loss: 2 * stdtr(4, -abs(r.difference.mean) / (r.difference.sd / 5**0.5)) for r in found
+           if r.difference and r.difference.sd}  # fmt: skip
+    least = min(raw, key=lambda loss: raw[loss])
+    assert next(r.p for r in found if r.loss == least) == pytest.approx(9 * raw[least])  # Holm's first of nine arms
+    assert [r.p for r in found if r.arm == predictions.BASE] == [None]
+
+
+def test_what_is_not_done_yet_is_not_explained() -> None:
+    assert {gate(group) for group in groups(build(planned(), {}))} == {"textbook fp32 has no result yet."}

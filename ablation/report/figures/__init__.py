@@ -15,6 +15,7 @@ from ablation.report.formats import Table
 from ablation.report.wording import DIAGNOSTICS, METRICS, count, decimals, interval, listing, points
 
 MOST_PANELS = 16  # of a figure other than the first
+MOST_DIAGNOSTICS = 12  # panels of diagnostics; the others are in the table
 MOST_NAMED = 12  # effects whose numbers the alternative text tells one by one
 
 
@@ -52,12 +53,13 @@ def _batch_size(report: Report) -> Picture:
     metric = METRICS[report.metric]
     caption = (
         "Each dot is a seed; a marker is their mean (hollow where seeds are missing), the bar and the band its 95 % "
-        "t-interval, a line joins neighbouring batch sizes. \u00d7 at the foot: runs that ended without a result. "
-        "Grey: chance, and the random encoder with the range of its seeds. Losses are shifted a little sideways so "
-        "that they don't hide each other."
+        "t-interval. \u00d7 at the edge: runs that ended without a result. Grey: chance, and the random encoder with "
+        "the range of its seeds."
     )
-    if report.published:
-        caption += " Faint lines with \u00d7: published accuracies, of other encoders, budgets and protocols."
+    if len(report.grid.batch_sizes()) > 1:
+        caption += " A line joins neighbouring batch sizes; losses are shifted sideways, not to hide each other."
+        if report.published:
+            caption += " Faint \u00d7: published accuracies of other encoders and budgets, with sources under Table 1."
     draw = partial(batch_size.draw, rows, metric)
     return Picture(name, title, caption, curves.describe(rows, metric), tables.curve_data(report), draw)
 
@@ -115,7 +117,7 @@ def _responses(report: Report) -> Iterator[Picture]:
         if not any(response.winner for response in found):
             yield Picture(name, heading, data=data, missing="No finished run has a validation accuracy yet.")
         elif len(panels) > MOST_PANELS:
-            yield Picture(name, heading, data=data, missing=_too_many(report))
+            yield Picture(name, heading, data=data, missing=_too_many(report, "losses"))
         else:
             edges = sum(response.at_edge for response in found)
             caption = (
@@ -159,23 +161,28 @@ def _learning_curves(report: Report) -> Picture:
     name, title = "learning_curves", "Learning curves"
     found = report.paths.curves
     if not found:
-        return Picture(name, title, missing="No finished run has a history yet; `ablation run` writes one for each.")
+        return Picture(name, title, missing="No finished run has a history yet; ablation run writes one for each.")
     data = figure_tables.learning_curves(report, found)
-    keys = list(dict.fromkeys((curve.panel, curve.loss) for curve in found))
-    if len(keys) > MOST_PANELS // 2:
-        return Picture(name, title, data=data, missing=_too_many(report))
-    caption = (
-        "Nearest-neighbour accuracy on the validation split along the training, the mean over seeds and, "
-        "faintly, each seed: left at equal samples, right at equal steps. An encoder that is still rising was "
-        "stopped, not finished."
-    )
+    caption = "Nearest-neighbour accuracy on the validation split along the training, the mean over seeds"
+    if len(report.grid.batch_sizes()) == 1:
+        panels, missing = _drawable(report, [curve.panel for curve in found])
+        draw = partial(others.learning_curves_of_one_size, report, panels)
+        caption += ". "
+    else:
+        keys = list(dict.fromkeys((curve.panel, curve.loss) for curve in found))
+        missing = _too_many(report, "losses") if len(keys) > MOST_PANELS // 2 else ""
+        draw = partial(others.learning_curves, report, keys)
+        caption += " and, faintly, each seed: left at equal samples, right at equal steps. "
+    if missing:
+        return Picture(name, title, data=data, missing=missing)
+    caption += "An encoder that is still rising was stopped, not finished."
     shown = [
         f"{report.grid.loss_titles[curve.loss]} at batch {curve.batch_size} "
         f"{100 * curve.stops[0].estimate.mean:.1f} to {100 * curve.stops[-1].estimate.mean:.1f}"
         for curve in found
     ]
     alt = f"kNN accuracy on the validation split in percent, from the first evaluation to the last: {'; '.join(shown)}."
-    return Picture(name, title, caption, alt, data, partial(others.learning_curves, report, keys))
+    return Picture(name, title, caption, alt, data, draw)
 
 
 def _diagnostics(report: Report) -> Picture:
@@ -185,7 +192,7 @@ def _diagnostics(report: Report) -> Picture:
     if missing:
         return Picture(name, title, missing=missing)
     names = list(dict.fromkeys(diagnostic.name for diagnostic in found))
-    shown = [known for known in DIAGNOSTICS if known in names][: max(1, MOST_PANELS // len(panels))]
+    shown = [known for known in DIAGNOSTICS if known in names][: max(1, MOST_DIAGNOSTICS // len(panels))]
     drawn = [diagnostic for diagnostic in found if diagnostic.name in shown]
     caption = (
         "Each seed's mean over the last tenth of the logged steps, on training batches; then the mean and 95 % "
@@ -204,17 +211,16 @@ def _drawable(report: Report, panels: Sequence[Panel]) -> tuple[list[Panel], str
     """The distinct panels, and why they can't be drawn."""
     distinct = list(dict.fromkeys(panels))
     if not distinct:
-        return [], "No finished run has what this figure shows yet; `ablation resume DIR` goes on."
+        return [], "No finished run has what this figure shows yet; ablation resume DIR goes on."
     variants = len({panel.variant for panel in distinct})
     return distinct, _too_many(report) if variants > MOST_VARIANTS or len(distinct) > MOST_PANELS else ""
 
 
-def _too_many(report: Report) -> str:
-    axes = listing(report.grid.axes) or "datasets and losses"
+def _too_many(report: Report, *further: str) -> str:
+    axes = listing(["datasets", *report.grid.axes, *further])
     return (
-        f"No figure: the values of {axes} make more combinations than one can show (at most {MOST_VARIANTS} of "
-        "further axes), and averaging over them would hide what they do. Fix one of them, for example with --set, "
-        "or read the tables: they have rows for each."
+        f"No figure: the combinations of {axes} are more than one can show, and averaging over them would hide what "
+        "they do. Fix one of them, for example with --set, or read the tables: they have rows for each."
     )
 
 

@@ -19,6 +19,8 @@ _MOST_BANDS = 4  # losses whose interval bands can still be told apart; beyond, 
 
 def draw(rows: Sequence[Sequence[PanelView]], metric: str) -> Figure:
     """Lay the panels out, two in a line where there is room for their ticks, each row of views on lines of its own."""
+    if max(len(view.batch_sizes) for row in rows for view in row) == 1:
+        return _draw_one_size([view for row in rows for view in row], metric)
     crowded = max(len(view.batch_sizes) for row in rows for view in row) > _MOST_TICKS
     columns = 1 if crowded else min(2, max(len(row) for row in rows))
     lines = [row[start : start + columns] for row in rows for start in range(0, len(row), columns)]
@@ -39,13 +41,40 @@ def draw(rows: Sequence[Sequence[PanelView]], metric: str) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, view: PanelView) -> list[Annotation]:
-    """Draw one panel; returns its direct labels, not yet spread."""
-    style.batch_axis(axes, view.batch_sizes)
-    axes.set_ylim(*view.limits)
-    ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*view.limits)
-    axes.set_yticks([tick for tick in ticks if 0 <= tick <= 100 and view.limits[0] <= tick <= view.limits[1]])
-    style.plain(axes, view.title)
+def _draw_one_size(views: Sequence[PanelView], metric: str) -> Figure:
+    """With one batch size there is no curve: losses stand beneath each other, the levels below them."""
+    lines = max(len(view.curves) + len(view.levels) for view in views)
+    figure, axes = style.panels(len(views), min(2, len(views)), height=style.rows_height(lines))
+    for place, view in zip(axes, views, strict=True):
+        style.plain(place, view.title, grid="x")
+        _remark(place, view)
+        place.set_xlim(*view.limits)
+        for row, curve in enumerate(view.curves):
+            _draw_line(place, row, curve)
+        for row, level in enumerate(view.levels, len(view.curves)):
+            place.hlines(row, level.low, level.high, color=GREY, linewidth=1.6)
+            place.plot(level.value, row, "|", color=GREY, markersize=9, markeredgewidth=1.6)
+        style.rows(place, [*(curve.label for curve in view.curves), *(level.label for level in view.levels)])
+        place.set_xlabel(f"{metric} (%), batch {view.batch_sizes[0]}")
+    return figure
+
+
+def _draw_line(axes: Axes, row: int, curve: Curve) -> None:
+    """A loss's only point: seed dots, mean, interval."""
+    (point,), look = curve.points, style.stroke(curve.style)
+    below = [row + 0.28] * len(point.seeds)
+    axes.plot(point.seeds, below, "o", color=look.colour, markersize=3, alpha=0.55, markeredgewidth=0)
+    if point.mean is not None:
+        style.whisker(axes, row, point.mean, point.half_width, look, filled=point.complete)
+    below = [row + 0.28] * len(point.seeds)
+    axes.plot(point.seeds, below, "o", color=look.colour, markersize=3, alpha=0.55, markeredgewidth=0)
+    if point.lost:
+        edge = axes.get_yaxis_transform()
+        axes.plot(0.015, row, "x", color=look.colour, markersize=6, markeredgewidth=1.8, transform=edge)
+
+
+def _remark(axes: Axes, view: PanelView) -> None:
+    """What lies beyond the limits, under the title."""
     if view.remark:
         axes.set_title(f"{axes.get_title(loc='left')}\n", loc="left", fontsize=10.5, fontweight="bold")
         axes.annotate(
@@ -53,6 +82,16 @@ def _panel(axes: Axes, view: PanelView) -> list[Annotation]:
         )
     if view.empty:
         axes.text(0.5, 0.5, "no finished runs yet", transform=axes.transAxes, ha="center", va="center", color=GREY)
+
+
+def _panel(axes: Axes, view: PanelView) -> list[Annotation]:
+    """Draw one panel; returns its direct labels, not yet spread."""
+    style.batch_axis(axes, view.batch_sizes)
+    axes.set_ylim(*view.limits)
+    ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*view.limits)
+    axes.set_yticks([tick for tick in ticks if 0 <= tick <= 100 and view.limits[0] <= tick <= view.limits[1]])
+    style.plain(axes, view.title)
+    _remark(axes, view)
     for overlay in view.overlays:
         _draw_overlay(axes, overlay)
     levels = [_draw_level(axes, level) for level in view.levels]

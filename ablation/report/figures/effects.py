@@ -13,13 +13,11 @@ from ablation.report.build import Effect, Report
 from ablation.report.figures import style
 from ablation.report.figures.style import GREY, INK, PAPER
 
-_ROW = 0.26  # inches of a line of the forest
-
 
 def forest(report: Report, panels: Sequence[Panel]) -> Figure:
     """Each difference with its interval on a line of its own; filled where the family-wise test resolves it."""
     groups = [[effect for effect in report.differences if effect.panel == panel] for panel in panels]
-    heights = [_ROW * max(len(effects), 2) + 0.9 for effects in groups]
+    heights = [style.rows_height(len(effects)) for effects in groups]
     figure = Figure(figsize=(8.0, 0.5 + sum(heights)), layout="constrained")
     axes_column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=heights, sharex=True)[:, 0]
     titles = report.grid.loss_titles
@@ -27,10 +25,14 @@ def forest(report: Report, panels: Sequence[Panel]) -> Figure:
         style.plain(axes, panel.title, grid="x")
         _band(axes, report.plan.report.equivalence_margin)
         for line, effect in enumerate(effects):
-            _whisker(axes, effect, line, style.stroke(report.grid.losses.index(effect.losses[0])))
+            found, look = effect.estimate, style.stroke(report.grid.losses.index(effect.losses[0]))
+            if found is None:
+                axes.text(0, line, "  no pair yet", va="center", fontsize=8, color=GREY)
+                continue
+            half = None if found.half_width is None else 100 * found.half_width
+            style.whisker(axes, line, 100 * found.mean, half, look, filled=effect.resolved)
         names = [f"{_versus(titles, effect.losses)}, batch {effect.batch_size}" for effect in effects]
-        axes.set_yticks(range(len(effects)), names, fontsize=8.5)
-        axes.set_ylim(len(effects) - 0.4, -0.6)
+        style.rows(axes, names)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
         axes.tick_params(labelbottom=True)
     axes_column[-1].set_xlabel("First minus second (points)")
@@ -73,17 +75,6 @@ def _band(axes: Axes, margin: float | None) -> None:
         axes.axvspan(-100 * margin, 100 * margin, color=GREY, alpha=0.15, linewidth=0)
 
 
-def _whisker(axes: Axes, effect: Effect, line: int, stroke: style.Stroke) -> None:
-    found = effect.estimate
-    if found is None:
-        axes.text(0, line, "  no pair yet", va="center", fontsize=8, color=GREY)
-        return
-    half = 100 * (found.half_width or 0)
-    axes.hlines(line, 100 * found.mean - half, 100 * found.mean + half, color=stroke.colour, linewidth=1.6)
-    face = stroke.colour if effect.resolved else PAPER
-    axes.plot(100 * found.mean, line, stroke.marker, color=stroke.colour, markerfacecolor=face, markersize=6)
-
-
 def _lines(axes: Axes, report: Report, effects: Sequence[Effect]) -> list[Annotation]:
     """Effects over batch sizes, a line for each loss or comparison, a little apart."""
     subjects = list(dict.fromkeys(effect.losses for effect in effects))
@@ -101,6 +92,5 @@ def _lines(axes: Axes, report: Report, effects: Sequence[Effect]) -> list[Annota
         for at, value, (_, _, resolved) in zip(x, y, found, strict=True):
             face = stroke.colour if resolved else PAPER
             axes.plot(at, value, stroke.marker, color=stroke.colour, markerfacecolor=face, markersize=6, zorder=3)
-        name = report.grid.loss_titles[losses[0]] if len(losses) == 1 else " \u2212 ".join(losses)
-        ends.append((name, x[-1], y[-1], stroke.text))
+        ends.append((report.grid.subject(losses), x[-1], y[-1], stroke.text))
     return style.labels(axes, ends)

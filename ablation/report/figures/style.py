@@ -39,8 +39,10 @@ NO_DATE = {  # format -> metadata to leave out
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _LABEL_GAP = 13.0  # points between the baselines of two direct labels
+_ROW = 0.26  # inches of a line where lines stand beneath each other
 _LONGEST_LABEL = 32  # characters
 
+_LEGEND_LETTERS = 120  # that a line of the legend has room for
 _MOST_TICK_LETTERS = 34  # of the batch sizes of an axis before they are turned
 
 
@@ -73,6 +75,8 @@ def drawing() -> Iterator[None]:
 
 def save(figure: Figure, stem: Path) -> None:
     """Write a figure as PNG, SVG and PDF beside each other; the same numbers give the same bytes."""
+    if figure.get_layout_engine():
+        settle(figure)  # once, not for every format
     for suffix, metadata in NO_DATE.items():
         figure.savefig(stem.with_suffix(f".{suffix}"), metadata=metadata)
 
@@ -118,12 +122,13 @@ def plain(axes: Axes, title: str, *, grid: str = "y") -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any]) -> None:
-    """One legend above all panels."""
+    """One legend above all panels, on one line where it fits."""
     if handles:
+        letters = sum(len(handle.get_label()) + 8 for handle in handles)  # 8: the handle and the gaps
+        columns = len(handles) if letters <= _LEGEND_LETTERS else 4
         figure.legend(
-            handles=handles, loc="outside upper left", ncols=min(len(handles), 4), frameon=False, fontsize=9,
-            handlelength=3,
-        )  # fmt: skip
+            handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, handlelength=3
+        )
 
 
 def one_line(text: str, longest: int = _LONGEST_LABEL) -> str:
@@ -153,6 +158,25 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
     return moved
 
 
+def rows_height(count: int) -> float:
+    """Inches of a panel with so many lines beneath each other."""
+    return _ROW * max(count, 2) + 0.9
+
+
+def rows(axes: Axes, names: Sequence[str]) -> None:
+    """The y axis of lines beneath each other, the first on top."""
+    axes.set_yticks(range(len(names)), [one_line(name, 48) for name in names], fontsize=8.5)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def whisker(axes: Axes, row: int, mean: float, half_width: float | None, look: Stroke, *, filled: bool = True) -> None:
+    """A mean with its interval on a line of its own."""
+    half = half_width or 0
+    axes.hlines(row, mean - half, mean + half, color=look.colour, linewidth=1.6)
+    face = look.colour if filled else PAPER
+    axes.plot(mean, row, look.marker, color=look.colour, markerfacecolor=face, markersize=6, zorder=3)
+
+
 def label(axes: Axes, text: str, x: float, y: float, colour: str) -> Annotation:
     """A label right of the axes, led by a thin line to where its curve ends."""
     height = (axes.transScale + axes.transLimits).transform((x, y))[1]  # of a logarithmic axis, too
@@ -178,6 +202,17 @@ def spread_labels(axes: Axes, labels: Sequence[Annotation]) -> None:
     heights = spread([label.get_position()[1] * tall for label in labels], _LABEL_GAP)
     for label, height in zip(labels, heights, strict=True):
         label.set_position((label.get_position()[0], height / tall))
+
+
+def thin_out(labels: Sequence[Annotation]) -> None:
+    """Hide labels that would lie on earlier ones, once the layout is settled."""
+    taken: list[Any] = []
+    for text in labels:
+        box = text.get_window_extent()
+        if any(box.overlaps(other) for other in taken):
+            text.set_visible(False)
+        else:
+            taken.append(box)
 
 
 def darker(colour: str) -> str:
