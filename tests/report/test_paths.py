@@ -1,5 +1,6 @@
 """What histories, validation scores and times come to: learning curves, diagnostics, responses, costs, published."""
 
+import numpy as np
 import pytest
 
 from ablation.record import CurvePoint, History, TracePoint
@@ -157,6 +158,6 @@ def test_what_is_published_lies_on_the_axis_at_the_batch_sizes_of_the_sweep() ->
     assert max(values) < high < 100
     with style.drawing():
         figure = next(picture.draw() for picture in pictures(built) if picture.name == "batch_size" and picture.draw)
-    ends = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_alpha() == 0.35]
+    ends = [np.asarray(line.get_ydata())[0] for line in figure.axes[0].lines if line.get_alpha() == 0.35]
     assert 84.6 in ends
     assert "published accuracies of other encoders and budgets" in pictures(built)[0].caption
