@@ -27,6 +27,7 @@ _LOG_RATIO: Final = math.log(4 / 3)  # aspect ratios are log-uniform in 3/4 .. 4
 _JITTER_PROBABILITY: Final = 0.8
 _SIGMA: Final = (0.1, 2.0)  # pixels
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
+_CPU_BLOCK_BYTES: Final = 2**20  # of the views that are resampled at a time: as much as a core's cache holds
 
 # Columns of the table of uniforms, one row per image and view. The layout never depends on what is switched on, so
 # that switching one operation off changes no other.
@@ -74,8 +75,8 @@ def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int
 
 def apply(images: Tensor, parameters: Parameters) -> Tensor:
     """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device."""
-    x = _separable(images.float().div_(255), *_crop_weights(parameters, images.shape[-1], images.device))
-    x = x.flatten(0, 1)
+    pixels = images.float().div_(255).repeat(2, 1, 1, 1)
+    x = _separable(pixels, *_crop_weights(parameters, images.shape[-1], images.device))
     if parameters.factors is not None and parameters.order is not None:
         _apply_jitter(x, parameters.factors, parameters.order)
     if parameters.grayscale is not None:  # saturation 0
@@ -153,10 +154,14 @@ def _blur(table: Table, probability: float) -> Tensor:
 
 
 def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
-    """V @ x @ H^T for every channel of x (..., C, S, S), with the weights V and H (..., S, S)."""
-    channels, size = x.shape[-3:-1]
-    wide = torch.matmul(x.flatten(-3, -2), horizontal.transpose(-1, -2))
-    return torch.matmul(vertical.unsqueeze(-3), wide.view(*wide.shape[:-2], channels, size, size))
+    """V @ x @ H^T for every channel of x (N, C, S, S), with the weights V and H (N, S, S)."""
+    views = _CPU_BLOCK_BYTES // (x[0].numel() * x.element_size()) if x.device.type == "cpu" else len(x)
+    result = torch.empty_like(x)
+    blocks = (tensor.split(max(1, views)) for tensor in (result, x, vertical, horizontal))
+    for made, given, v, h in zip(*blocks, strict=True):
+        wide = torch.matmul(given.flatten(1, 2), h.mT).view_as(given)
+        torch.matmul(v.unsqueeze(1), wide, out=made)
+    return result
 
 
 def _per_view(values: Tensor, device: torch.device) -> Tensor:
@@ -165,7 +170,7 @@ def _per_view(values: Tensor, device: torch.device) -> Tensor:
 
 
 def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Vertical and horizontal weights, (2, B, S, S) each: row o says which pixels make up output pixel o.
+    """Vertical and horizontal weights, (N, S, S) each: row o says which pixels make up output pixel o.
 
     Bilinear with antialias: a triangle around the output pixel's centre, as wide as the crop is scaled down, cut off
     at the box and normalised. A flip reverses the order of the output pixels.
@@ -182,7 +187,7 @@ def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tu
     weights.abs_().mul_(-1 / scale.clamp(min=1)[..., None]).add_(1).clamp_(min=0)
     weights *= ((inputs > 0) & (inputs < length))[:, :, None]
     weights /= weights.sum(-1, keepdim=True)
-    vertical, horizontal = weights.view(2, 2, -1, size, size)
+    vertical, horizontal = weights
     return vertical, horizontal
 
 
