@@ -59,12 +59,16 @@ class Parameters:
     sigma: Tensor | None  # (N,) float32, pixels; 0 where a view is not blurred
 
 
-def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int, channels: int) -> Parameters:
+def draw(
+    views: Views, seed: int, step: int, batch_size: int, *, image_size: int, channels: int, steps: int = 1
+) -> Parameters:
     """The parameters of one step's views: a function of seed, step, index in the batch and view alone.
 
-    A smaller batch gets what the first images of a larger one get, and every loss gets the same.
+    A smaller batch gets what the first images of a larger one get, and every loss gets the same. With `steps`, those of
+    so many steps from `step` on, one after another.
     """
-    table = stream(seed, "views", step).random((batch_size, 2, _COLUMNS)).swapaxes(0, 1).reshape(-1, _COLUMNS)
+    tables = [stream(seed, "views", step + k).random((batch_size, 2, _COLUMNS)) for k in range(steps)]
+    table = np.stack(tables).swapaxes(1, 2).reshape(-1, _COLUMNS)
     top, left, height, width = (torch.from_numpy(values) for values in _boxes(table, views.crop_scale, image_size))
     factors, order = _jitter(table, views.jitter, channels) if views.jitter else (None, None)
     flip = torch.from_numpy(table[:, _FLIP] < 0.5) if views.flip else None
@@ -74,9 +78,13 @@ def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int
 
 
 def apply(images: Tensor, parameters: Parameters) -> Tensor:
-    """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device."""
-    pixels = images.float().div_(255).repeat(2, 1, 1, 1)
-    x = _separable(pixels, *_crop_weights(parameters, images.shape[-1], images.device))
+    """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device.
+
+    Those of several steps' images (steps, B, C, S, S) follow one another: (steps x 2B, C, S, S).
+    """
+    pixels = images.float().div_(255)
+    pairs = torch.stack((pixels, pixels), dim=-5).flatten(0, -4)
+    x = _separable(pairs, *_crop_weights(parameters, images.shape[-1], images.device))
     if parameters.factors is not None and parameters.order is not None:
         _apply_jitter(x, parameters.factors, parameters.order)
     if parameters.grayscale is not None:  # saturation 0
@@ -95,7 +103,7 @@ def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 class ViewMaker:
-    """Makes the normalised views of each step's batch of uint8 images."""
+    """Makes the normalised views of the steps' batches of uint8 images."""
 
     def __init__(
         self, views: Views, image_size: int, channels: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int
@@ -104,9 +112,19 @@ class ViewMaker:
         self._mean, self._std = torch.tensor(mean), torch.tensor(std)
 
     def __call__(self, images: Tensor, step: int) -> Tensor:
-        """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device."""
+        """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device.
+
+        Images of several steps from `step` on, (steps, B, C, S, S), give what each step would give alone, to the bit,
+        one after another: (steps x 2B, C, S, S).
+        """
         parameters = draw(
-            self._views, self._seed, step, len(images), image_size=self._image_size, channels=self._channels
+            self._views,
+            self._seed,
+            step,
+            images.shape[-4],
+            image_size=self._image_size,
+            channels=self._channels,
+            steps=math.prod(images.shape[:-4]),
         )
         self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
         return normalise(apply(images, parameters), self._mean, self._std)
@@ -157,10 +175,10 @@ def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
     """V @ x @ H^T for every channel of x (N, C, S, S), with the weights V and H (N, S, S)."""
     views = _CPU_BLOCK_BYTES // (x[0].numel() * x.element_size()) if x.device.type == "cpu" else len(x)
     result = torch.empty_like(x)
-    blocks = (tensor.split(max(1, views)) for tensor in (result, x, vertical, horizontal))
-    for made, given, v, h in zip(*blocks, strict=True):
-        wide = torch.matmul(given.flatten(1, 2), h.mT).view_as(given)
-        torch.matmul(v.unsqueeze(1), wide, out=made)
+    for start in range(0, len(x), max(1, views)):
+        block = slice(start, start + max(1, views))
+        wide = torch.matmul(x[block].flatten(1, 2), horizontal[block].mT).view_as(x[block])
+        torch.matmul(vertical[block].unsqueeze(1), wide, out=result[block])
     return result
 
 
@@ -212,7 +230,7 @@ def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
     """Jitters x (N, C, S, S) in place, each view in its own order, clamped after every operation.
 
     Brightness f x, contrast f x + (1 - f) mean(luma) and saturation f x + (1 - f) luma are one blend with different
-    coefficients, so that all views take their k-th blend at once; before it, hue follows for the views whose turn it is.
+    coefficients, so that all views take their k-th blend at once; before it, hue is turned where that comes next.
     """
     is_hue = order == _HUE
     blends = order[~is_hue].view(len(order), -1)  # of 3-channel images without hue
