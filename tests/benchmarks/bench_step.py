@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from ablation.pretrain.random import stream
 
 RUNS = 7
 IMAGES_A_RUN = 1024
+CPU = torch.device("cpu")
 VIEWS = Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0)
 PROJECTION = Projection(hidden=128, out=128)
 
@@ -41,7 +43,15 @@ def images(size: int, channels: int) -> Images:
     return Images(pixels, labels, pixels, labels, pixels, labels, ("0",), mean, std, "")
 
 
-def training(encoder: Component, size: int, channels: int, batch_size: int, device: str = "cpu") -> Training:
+def training(
+    encoder: Component,
+    size: int,
+    channels: int,
+    batch_size: int,
+    device: torch.device = CPU,
+    *,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+) -> Training:
     """A run on random images that never ends."""
     pretraining = Pretraining(
         loss=Component(name="infonce"),
@@ -52,9 +62,10 @@ def training(encoder: Component, size: int, channels: int, batch_size: int, devi
         optimizer=Component(name="sgd", parameters={"momentum": 0.9, "nesterov": False, "weight_decay": 1e-4}),
         learning_rate=LearningRate(peak=0.01, warmup_steps=0, schedule="constant"),
         views=VIEWS,
+        precision=precision,
     )
     cell = Cell(dataset=Component(name="cifar10"), encoder=encoder, seed=0, pretraining=pretraining)
-    return Training(cell, images(size, channels), torch.device(device), evaluate=lambda _: 0.0)
+    return Training(cell, images(size, channels), device, evaluate=lambda _: 0.0)
 
 
 def bare(work: Training) -> Callable[[], None]:

@@ -143,7 +143,7 @@ def kornia_batches(images: NDArray[np.uint8], recipe: Recipe) -> Epoch:
     views, channels = recipe.views, recipe.channels
     colour = 0.8 * views.jitter
     augment = torch.nn.Sequential(
-        augmentation.RandomResizedCrop((recipe.size,) * 2, views.crop_scale, cropping_mode="resample"),
+        augmentation.RandomResizedCrop((recipe.size,) * 2, views.crop_scale),
         augmentation.RandomHorizontalFlip(),
         augmentation.ColorJitter(colour, colour, colour, 0.2 * views.jitter, p=0.8),
         augmentation.RandomGrayscale(p=views.grayscale),
