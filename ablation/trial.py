@@ -77,6 +77,7 @@ class Trial:
 
     def _run(self) -> Record | None:
         self._log(f"begins on {self.device.type}")
+        environment.keep_freed_memory()
         environment.reset_peak_memory(self.device)
         key = self.cell.pretraining_key
         checkpoints = Checkpoints(self.ledger.work(key), key, self.checkpoint_interval)  # makes this an attempt

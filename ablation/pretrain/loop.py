@@ -3,10 +3,12 @@
 import hashlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +28,7 @@ from ablation.record import CurvePoint, Diagnostics, History, TracePoint
 TRACE_POINTS = 200  # logged updates of a run
 CURVE_POINTS = 10  # evenly spaced evaluations along a run
 CURVE_HALVINGS = 8  # further evaluations of a logarithmic curve: after 1/2, 1/4, ..., 1/256 of the run
+IMAGES_AT_ONCE = 128  # of which views are made in one go, over several updates where batches are smaller
 FIRST_SCALE = 2.0**15  # of gradient scaling: the largest that float16 holds
 DIAGNOSED_POINTS = 50  # logged updates with diagnostics, at most
 DIAGNOSED_EVERY = 40  # or so many updates apart, since diagnosing a batch costs up to one update
@@ -93,6 +96,7 @@ class Training:
         self.labels = shared(images.train_labels).to(device)
         self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
+        self._ahead: deque[tuple[Tensor, Tensor]] = deque()  # views and labels of the next updates, as far as made
         self.step = 0  # updates done
         self.seconds = 0.0  # of training, over all attempts
         self.history = History()
@@ -119,11 +123,10 @@ class Training:
             DivergedError: at a logged update, when any loss since the last one was not finite.
         """
         start = time.perf_counter()
-        indices = torch.from_numpy(self.order.batch(self.step)).to(self.device)
-        views = self.views(self.images[indices], self.step)
+        views, labels = self._next_batch()
         if self.step == 0:
             self.first_batch_hash = hashlib.sha256(views.cpu().contiguous().numpy().tobytes()).hexdigest()
-        update = self._update(views, self.labels[indices])
+        update = self._update(views, labels)
         self.step += 1
         finite = update.loss.isfinite()
         self._diverged_at = torch.where(finite, self._diverged_at, self._diverged_at.clamp(max=self.step))
@@ -133,6 +136,16 @@ class Training:
         if self.step in self._evaluated:
             accuracy = self.evaluate(self._as_evaluated())
             self.history.curve.append(CurvePoint(step=self.step, samples=self.samples, knn_top1=accuracy))
+
+    def _next_batch(self) -> tuple[Tensor, Tensor]:
+        """Views (2B, C, S, S) and labels (B,) of this update; where none are left, those of the next few are made."""
+        if not self._ahead:
+            last = min(self.recipe.steps, self.step + max(1, IMAGES_AT_ONCE // self.recipe.batch_size))
+            batches = np.stack([self.order.batch(step) for step in range(self.step, last)])
+            indices = torch.from_numpy(batches).to(self.device)
+            views = self.views(self.images[indices], self.step).chunk(len(batches))
+            self._ahead.extend(zip(views, self.labels[indices], strict=True))
+        return self._ahead.popleft()
 
     def _update(self, views: Tensor, labels: Tensor) -> "_Update":
         for group in self.optimizer.param_groups:
@@ -224,5 +237,6 @@ class Training:
         for name in ("encoder", "head", "objective", "optimizer", "scaler"):
             getattr(self, name).load_state_dict(state.get(name, {}))  # a part without state may be missing
         self.step, self.seconds = state["step"], state["seconds"]
+        self._ahead.clear()
         self.first_batch_hash = state["first_batch_hash"]
         self.history = History.model_validate_json(state["history"])

@@ -27,6 +27,7 @@ _LOG_RATIO: Final = math.log(4 / 3)  # aspect ratios are log-uniform in 3/4 .. 4
 _JITTER_PROBABILITY: Final = 0.8
 _SIGMA: Final = (0.1, 2.0)  # pixels
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
+_CPU_BLOCK_BYTES: Final = 2**20  # of the views that are resampled at a time: as much as a core's cache holds
 
 # Columns of the table of uniforms, one row per image and view. The layout never depends on what is switched on, so
 # that switching one operation off changes no other.
@@ -58,12 +59,16 @@ class Parameters:
     sigma: Tensor | None  # (N,) float32, pixels; 0 where a view is not blurred
 
 
-def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int, channels: int) -> Parameters:
+def draw(
+    views: Views, seed: int, step: int, batch_size: int, *, image_size: int, channels: int, steps: int = 1
+) -> Parameters:
     """The parameters of one step's views: a function of seed, step, index in the batch and view alone.
 
-    A smaller batch gets what the first images of a larger one get, and every loss gets the same.
+    A smaller batch gets what the first images of a larger one get, and every loss gets the same. With `steps`, those of
+    so many steps from `step` on, one after another.
     """
-    table = stream(seed, "views", step).random((batch_size, 2, _COLUMNS)).swapaxes(0, 1).reshape(-1, _COLUMNS)
+    tables = [stream(seed, "views", step + k).random((batch_size, 2, _COLUMNS)) for k in range(steps)]
+    table = np.stack(tables).swapaxes(1, 2).reshape(-1, _COLUMNS)
     top, left, height, width = (torch.from_numpy(values) for values in _boxes(table, views.crop_scale, image_size))
     factors, order = _jitter(table, views.jitter, channels) if views.jitter else (None, None)
     flip = torch.from_numpy(table[:, _FLIP] < 0.5) if views.flip else None
@@ -73,9 +78,13 @@ def draw(views: Views, seed: int, step: int, batch_size: int, *, image_size: int
 
 
 def apply(images: Tensor, parameters: Parameters) -> Tensor:
-    """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device."""
-    x = _separable(images.float().div_(255), *_crop_weights(parameters, images.shape[-1], images.device))
-    x = x.flatten(0, 1)
+    """The views of `images` (B, C, S, S), uint8: (2B, C, S, S), float32 in [0, 1], on the images' device.
+
+    Those of several steps' images (steps, B, C, S, S) follow one another: (steps x 2B, C, S, S).
+    """
+    pixels = images.float().div_(255)
+    pairs = torch.stack((pixels, pixels), dim=-5).flatten(0, -4)
+    x = _separable(pairs, *_crop_weights(parameters, images.shape[-1], images.device))
     if parameters.factors is not None and parameters.order is not None:
         _apply_jitter(x, parameters.factors, parameters.order)
     if parameters.grayscale is not None:  # saturation 0
@@ -94,7 +103,7 @@ def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 class ViewMaker:
-    """Makes the normalised views of each step's batch of uint8 images."""
+    """Makes the normalised views of the steps' batches of uint8 images."""
 
     def __init__(
         self, views: Views, image_size: int, channels: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int
@@ -103,9 +112,19 @@ class ViewMaker:
         self._mean, self._std = torch.tensor(mean), torch.tensor(std)
 
     def __call__(self, images: Tensor, step: int) -> Tensor:
-        """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device."""
+        """(B, C, S, S) uint8 -> (2B, C, S, S) float32 in channels_last memory, on the images' device.
+
+        Images of several steps from `step` on, (steps, B, C, S, S), give what each step would give alone, to the bit,
+        one after another: (steps x 2B, C, S, S).
+        """
         parameters = draw(
-            self._views, self._seed, step, len(images), image_size=self._image_size, channels=self._channels
+            self._views,
+            self._seed,
+            step,
+            images.shape[-4],
+            image_size=self._image_size,
+            channels=self._channels,
+            steps=math.prod(images.shape[:-4]),
         )
         self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
         return normalise(apply(images, parameters), self._mean, self._std)
@@ -153,10 +172,14 @@ def _blur(table: Table, probability: float) -> Tensor:
 
 
 def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
-    """V @ x @ H^T for every channel of x (..., C, S, S), with the weights V and H (..., S, S)."""
-    channels, size = x.shape[-3:-1]
-    wide = torch.matmul(x.flatten(-3, -2), horizontal.transpose(-1, -2))
-    return torch.matmul(vertical.unsqueeze(-3), wide.view(*wide.shape[:-2], channels, size, size))
+    """V @ x @ H^T for every channel of x (N, C, S, S), with the weights V and H (N, S, S)."""
+    views = _CPU_BLOCK_BYTES // (x[0].numel() * x.element_size()) if x.device.type == "cpu" else len(x)
+    result = torch.empty_like(x)
+    for start in range(0, len(x), max(1, views)):
+        block = slice(start, start + max(1, views))
+        wide = torch.matmul(x[block].flatten(1, 2), horizontal[block].mT).view_as(x[block])
+        torch.matmul(vertical[block].unsqueeze(1), wide, out=result[block])
+    return result
 
 
 def _per_view(values: Tensor, device: torch.device) -> Tensor:
@@ -165,7 +188,7 @@ def _per_view(values: Tensor, device: torch.device) -> Tensor:
 
 
 def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Vertical and horizontal weights, (2, B, S, S) each: row o says which pixels make up output pixel o.
+    """Vertical and horizontal weights, (N, S, S) each: row o says which pixels make up output pixel o.
 
     Bilinear with antialias: a triangle around the output pixel's centre, as wide as the crop is scaled down, cut off
     at the box and normalised. A flip reverses the order of the output pixels.
@@ -182,7 +205,7 @@ def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tu
     weights.abs_().mul_(-1 / scale.clamp(min=1)[..., None]).add_(1).clamp_(min=0)
     weights *= ((inputs > 0) & (inputs < length))[:, :, None]
     weights /= weights.sum(-1, keepdim=True)
-    vertical, horizontal = weights.view(2, 2, -1, size, size)
+    vertical, horizontal = weights
     return vertical, horizontal
 
 
@@ -207,16 +230,19 @@ def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
     """Jitters x (N, C, S, S) in place, each view in its own order, clamped after every operation.
 
     Brightness f x, contrast f x + (1 - f) mean(luma) and saturation f x + (1 - f) luma are one blend with different
-    coefficients, so that all views take their k-th step at once; hue then follows for the views whose turn it is.
+    coefficients, so that all views take their k-th blend at once; before it, hue is turned where that comes next.
     """
-    ratios = factors.gather(1, order).masked_fill_(order == _HUE, 1)
-    to_mean = _per_view((1 - ratios) * (order == _CONTRAST), x.device)
-    to_luma = _per_view((1 - ratios) * (order == _SATURATION), x.device)
+    is_hue = order == _HUE
+    blends = order[~is_hue].view(len(order), -1)  # of 3-channel images without hue
+    ratios = factors.gather(1, blends)
+    to_mean = _per_view((1 - ratios) * (blends == _CONTRAST), x.device)
+    to_luma = _per_view((1 - ratios) * (blends == _SATURATION), x.device)
     ratios = _per_view(ratios, x.device)
     for k in range(order.shape[1]):
-        _blend(x, ratios[:, k], to_mean[:, k], to_luma[:, k])
         if x.shape[1] == 3:
-            _turn_hue(x, factors[:, _HUE] * (order[:, k] == _HUE))
+            _turn_hue(x, factors[:, _HUE] * is_hue[:, k])
+        if k < blends.shape[1]:
+            _blend(x, ratios[:, k], to_mean[:, k], to_luma[:, k])
 
 
 def _turn_hue(x: Tensor, turns: Tensor) -> None:
@@ -227,18 +253,21 @@ def _turn_hue(x: Tensor, turns: Tensor) -> None:
     """
     turned = turns.nonzero().squeeze(1)
     rows = turned.to(x.device)
-    colour = x.index_select(0, rows)
+    colour = x.index_select(0, rows).clamp_(0, 1)
     red, green, blue = colour.unbind(1)
-    high, low = colour.amax(1), colour.amin(1)
+    high, low = red.maximum(green).maximum(blue), red.minimum(green).minimum(blue)
     spread = high - low
     # lerp with weights 0 and 1 selects; torch.where takes 20 times as long on CPUs
+    chosen = torch.empty_like(high)
     sextant = (red - green).add_(spread, alpha=4)
-    sextant.lerp_((blue - red).add_(spread, alpha=2), (high == green).float())
-    sextant.lerp_(green - blue, (high == red).float())
+    sextant.lerp_((blue - red).add_(spread, alpha=2), torch.eq(high, green, out=chosen))
+    sextant.lerp_(green - blue, torch.eq(high, red, out=chosen))
     sextant.div_(spread.clamp(min=torch.finfo(x.dtype).tiny))
     hue = sextant.div_(6).add_((1 + turns[turned]).to(x.device)[:, None, None]).frac_().mul_(6)
-    weights = torch.stack(((hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()), dim=1).clamp_(0, 1)
-    x.index_copy_(0, rows, weights.mul_(spread[:, None]).add_(low[:, None]))
+    torch.sub(hue, 3, out=red).abs_().sub_(1)
+    torch.sub(2, torch.sub(hue, 2, out=green).abs_(), out=green)
+    torch.sub(2, torch.sub(hue, 4, out=blue).abs_(), out=blue)
+    x.index_copy_(0, rows, colour.clamp_(0, 1).mul_(spread[:, None]).add_(low[:, None]))
 
 
 def _blur_weights(sigma: Tensor, size: int) -> Tensor:

@@ -2,7 +2,9 @@
 
     python tests/benchmarks/bench_losses.py [B ...]          by default 8 64 512 2048; d is 128, float32, one thread
 
-Runs alternate, so that a busy machine slows all forms alike; a ratio is of neighbouring runs. Shown: min/median/max.
+Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max, of this thread's processor time, so that a busy
+machine changes little. `--memory` shows instead what the loss of 65,536 images takes beyond their
+embeddings: minutes.
 """
 
 import sys
@@ -15,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablation.cell import Component
+from ablation.environment import peak_memory, reset_peak_memory
 from ablation.losses import build
 
 RUNS = 9
@@ -35,22 +38,23 @@ def dense_cross_entropy(z: Tensor, temperature: float) -> Tensor:
 
 
 def mask_and_gather(z: Tensor, temperature: float) -> Tensor:
-    """Positives and negatives gathered from the dense matrix by boolean masks, then cross entropy with label 0."""
+    """Self, then positives and negatives taken out of the dense matrix by boolean masks, as most SimCLR code does."""
     n = len(z)
-    same = torch.eye(n // 2, dtype=torch.bool, device=z.device).repeat(2, 2)
-    positive = same & ~torch.eye(n, dtype=torch.bool, device=z.device)
-    similarity = z @ z.T
-    logits = torch.cat((similarity[positive].view(n, 1), similarity[~same].view(n, n - 2)), dim=1) / temperature
+    image = torch.arange(n // 2, device=z.device).repeat(2)
+    other = ~torch.eye(n, dtype=torch.bool, device=z.device)
+    same = (image[None] == image[:, None])[other].view(n, n - 1)
+    similarity = (z @ z.T)[other].view(n, n - 1)
+    logits = torch.cat((similarity[same].view(n, 1), similarity[~same].view(n, n - 2)), dim=1) / temperature
     return F.cross_entropy(logits, torch.zeros(n, dtype=torch.long, device=z.device))
 
 
 def seconds(form: Form, z: Tensor, calls: int) -> float:
     """Of one forward + backward, the mean of `calls`."""
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(calls):
         z.grad = None
         form(z, TEMPERATURE).backward()  # type: ignore[no-untyped-call]
-    return (time.perf_counter() - start) / calls
+    return (time.thread_time() - start) / calls
 
 
 def compare(images: int, other: Form) -> Iterator[tuple[float, float]]:
@@ -63,16 +67,34 @@ def compare(images: int, other: Form) -> Iterator[tuple[float, float]]:
         yield seconds(kernel, z, calls), seconds(other, z, calls)
 
 
+def memory(images: int) -> int:
+    """Bytes at the peak of one forward + backward of the kernel, beyond the embeddings."""
+    z = F.normalize(torch.randn(2 * images, DIMENSIONS), dim=1).requires_grad_()
+    cpu = torch.device("cpu")
+    reset_peak_memory(cpu)
+    before = peak_memory(cpu)
+    kernel(z, TEMPERATURE).backward()  # type: ignore[no-untyped-call]
+    after = peak_memory(cpu)
+    assert before is not None
+    assert after is not None
+    return after - before
+
+
 def main() -> None:
     """Print a line per batch size and form."""
     torch.set_num_threads(1)
+    if sys.argv[1:2] == ["--memory"]:
+        for images in [int(argument) for argument in sys.argv[2:]] or [65_536]:
+            print(f"B {images:6}  {memory(images) / 2**20:,.0f} MiB beyond the embeddings", flush=True)
+        return
     for images in [int(argument) for argument in sys.argv[1:]] or [8, 64, 512, 2048]:
         for other in (dense_cross_entropy, mask_and_gather):
             runs = list(compare(images, other))
             ratios = [theirs / ours for ours, theirs in runs]
-            sys.stdout.write(
+            print(
                 f"B {images:5}  kernel {min(ours for ours, _ in runs) * 1e3:9.3f} ms   {other.__name__:20} / kernel  "
-                f"{min(ratios):5.2f} / {median(ratios):5.2f} / {max(ratios):5.2f}\n"
+                f"{min(ratios):5.2f} / {median(ratios):5.2f} / {max(ratios):5.2f}",
+                flush=True,
             )
 
 

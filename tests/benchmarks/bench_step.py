@@ -3,13 +3,15 @@
     python tests/benchmarks/bench_step.py [B ...]            batch sizes, by default 8 64 512
 
 The bare step has the same encoder, head, optimiser and batch, views made beforehand, and the dense cross entropy of
-torch in place of our loss. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 7, one thread.
+torch in place of our loss. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 7, of the
+processor time of one thread, so that a busy machine changes little.
 """
 
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,40 +19,60 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+from ablation.environment import keep_freed_memory
 from ablation.pretrain.data import Images
 from ablation.pretrain.loop import Training
 from ablation.pretrain.random import stream
 
 RUNS = 7
 IMAGES_A_RUN = 1024
-CASES: tuple[tuple[str, dict[str, int], int, int], ...] = (("resnet8", {"width": 16}, 28, 1), ("resnet18", {}, 32, 3))
+CPU = torch.device("cpu")
+VIEWS = Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0)
+PROJECTION = Projection(hidden=128, out=128)
+
+Case = tuple[str, dict[str, int], int, int]  # encoder, its parameters, pixels a side, channels
+
+CASES: tuple[Case, ...] = (("resnet8", {"width": 16}, 28, 1), ("resnet18", {}, 32, 3))
 
 
-def training(encoder: Component, size: int, channels: int, batch_size: int) -> Training:
-    """A run on random images that never ends."""
+def images(size: int, channels: int) -> Images:
+    """Random ones, all of one class."""
     pixels = stream(0, "benchmark").integers(0, 256, (2048, channels, size, size), dtype=np.uint8)
     labels = np.zeros(len(pixels), dtype=np.int64)
     mean, std = (0.5,) * channels, (0.25,) * channels
-    images = Images(pixels, labels, pixels, labels, pixels, labels, ("0",), mean, std, "")
+    return Images(pixels, labels, pixels, labels, pixels, labels, ("0",), mean, std, "")
+
+
+def training(
+    encoder: Component,
+    size: int,
+    channels: int,
+    batch_size: int,
+    device: torch.device = CPU,
+    *,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+) -> Training:
+    """A run on random images that never ends."""
     pretraining = Pretraining(
         loss=Component(name="infonce"),
         batch_size=batch_size,
         steps=10**9,
         temperature=0.1,
-        projection=Projection(hidden=128, out=128),
+        projection=PROJECTION,
         optimizer=Component(name="sgd", parameters={"momentum": 0.9, "nesterov": False, "weight_decay": 1e-4}),
         learning_rate=LearningRate(peak=0.01, warmup_steps=0, schedule="constant"),
-        views=Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0),
+        views=VIEWS,
+        precision=precision,
     )
     cell = Cell(dataset=Component(name="cifar10"), encoder=encoder, seed=0, pretraining=pretraining)
-    return Training(cell, images, torch.device("cpu"), evaluate=lambda _: 0.0)
+    return Training(cell, images(size, channels), device, evaluate=lambda _: 0.0)
 
 
 def bare(work: Training) -> Callable[[], None]:
     """The step without views, log and schedule."""
     batch = work.recipe.batch_size
     views = work.views(work.images[:batch], 0)
-    positives = torch.arange(2 * batch).roll(batch)
+    positives = torch.arange(2 * batch, device=work.device).roll(batch)
     work.optimizer.param_groups[0]["lr"] = 0.01
 
     def step() -> None:
@@ -65,27 +87,37 @@ def bare(work: Training) -> Callable[[], None]:
 
 def seconds(step: Callable[[], None], count: int) -> float:
     """Of `count` steps."""
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(count):
         step()
-    return time.perf_counter() - start
+    return time.thread_time() - start
+
+
+def compare(case: Case, batch_size: int) -> list[tuple[float, float]]:
+    """(samples/s of the whole step, samples/s of the bare one), run after run."""
+    name, parameters, size, channels = case
+    work = training(Component(name=name, parameters=dict(parameters)), size, channels, batch_size)
+    plain, count = bare(work), max(1, IMAGES_A_RUN // batch_size // (8 if name == "resnet18" else 1))
+    for step in (plain, work.advance):
+        seconds(step, 2)
+    samples = batch_size * count
+    return [(samples / seconds(work.advance, count), samples / seconds(plain, count)) for _ in range(RUNS)]
 
 
 def main() -> None:
     """Prints a line for each encoder and batch size."""
     torch.set_num_threads(1)
-    for name, parameters, size, channels in CASES:
+    keep_freed_memory()
+    for case in CASES:
+        name, _, size, _ = case
         for batch_size in map(int, sys.argv[1:] or ("8", "64", "512")):
-            work = training(Component(name=name, parameters=dict(parameters)), size, channels, batch_size)
-            plain, count = bare(work), max(1, IMAGES_A_RUN // batch_size // (8 if name == "resnet18" else 1))
-            for step in (plain, work.advance):
-                seconds(step, 2)
-            times = [(seconds(plain, count), seconds(work.advance, count)) for _ in range(RUNS)]
-            ratios = sorted(reference / ours for reference, ours in times)
-            speed = batch_size * count / median(ours for _, ours in times)
+            speeds = compare(case, batch_size)
+            ratios = [ours / reference for ours, reference in speeds]
+            speed = median(ours for ours, _ in speeds)
             print(
                 f"{name:8} {size} px  B {batch_size:4}  {speed:8,.0f} samples/s  of the bare step's: "
-                f"{ratios[0]:.2f}/{median(ratios):.2f}/{ratios[-1]:.2f}"
+                f"{min(ratios):.2f}/{median(ratios):.2f}/{max(ratios):.2f}",
+                flush=True,
             )
 
 

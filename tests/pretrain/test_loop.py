@@ -2,6 +2,7 @@
 
 import io
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_resume_is_exact_with_every_loss(images: Images, name: str) -> None:
     parameters = {key: parameter.default for key, parameter in LOSSES[name].parameters.items()}
     one = cell(loss=Component(name=name, parameters=parameters))
     assert fingerprint(run(one, images, stop_at=7)) == fingerprint(run(one, images))
+
+
+def test_going_back_discards_the_views_that_were_made_ahead(images: Images) -> None:
+    one = cell()
+    work = training(one, images)
+    work.advance()
+    start = deepcopy(work.state())
+    to_the_end(work)
+    first = fingerprint(work)
+    work = training(one, images)
+    for _ in range(4):
+        work.advance()
+    work.restore(start)
+    to_the_end(work)
+    assert fingerprint(work) == first
 
 
 LEARNED = Component(name="learned", parameters={"minimum": 0.05, "maximum": 1.0})

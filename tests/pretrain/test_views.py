@@ -282,6 +282,17 @@ def test_a_sub_batch_gets_the_views_of_the_whole(channels: int) -> None:
     torch.testing.assert_close(part, torch.cat((whole[:4], whole[12:16])), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("batch", [2, 8, 33])
+def test_views_of_several_steps_are_those_of_each_alone_to_the_bit(channels: int, batch: int) -> None:
+    images = pixels(5 * batch, channels, 28).view(5, batch, channels, 28, 28)
+    maker = ViewMaker(ALL, 28, channels, (0.5,) * channels, (0.2,) * channels, 1)
+    at_once = maker(images, 3).chunk(5)
+    for k, views in enumerate(at_once):
+        assert torch.equal(views, maker(images[k], 3 + k))
+        assert views.is_contiguous(memory_format=torch.channels_last)
+
+
 def test_normalise_is_an_affine_map_per_channel() -> None:
     x = torch.rand(2, 3, 4, 4, dtype=torch.float64)
     mean, std = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
