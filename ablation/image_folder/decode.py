@@ -17,8 +17,8 @@ from PIL import Image, UnidentifiedImageError
 from PIL.Image import Resampling, Transpose
 
 from ablation.errors import UserError
+from ablation.host import usable_cpus
 from ablation.image_folder.cache import Contents
-from ablation.image_folder.fingerprint import workers
 from ablation.image_folder.scan import File, Scan, shown_name
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow's many, some of which run other programs
@@ -54,7 +54,7 @@ def decode_all(scan: Scan, digests: Mapping[str, str], fingerprint: str, size: i
     bad: list[tuple[str, str]] = []
     conversions: Counter[str] = Counter()
     digest = hashlib.sha256()
-    pool = ThreadPoolExecutor(workers())
+    pool = ThreadPoolExecutor(usable_cpus())
     try:
         with warnings.catch_warnings(), target.open("xb") as out:
             warnings.simplefilter("ignore")  # Pillow's: what matters of them is counted or refused here
