@@ -80,6 +80,7 @@ ARROWS: dict[str, set[str]] = {
         "errors",
         "explain",
         "gallery",
+        "image_folder",
         "ledger",
         "losses",
         "numerics",

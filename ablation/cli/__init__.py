@@ -15,6 +15,7 @@ from ablation.cli.check_loss import check_loss
 from ablation.cli.collect import collect
 from ablation.cli.common import CELL_HELP, Overrides, SweepFile, SweepFolder, find_cell, open_ledger
 from ablation.cli.compare import compare
+from ablation.cli.data import app as data
 from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
 from ablation.cli.numerics import numerics
@@ -75,6 +76,7 @@ def init(file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep fi
 
 
 app.command()(plan)
+app.add_typer(data, name="data")
 
 
 @app.command()

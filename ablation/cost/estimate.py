@@ -65,10 +65,9 @@ class Costs:
 
 def share(found: Measurement) -> float:
     """The share 1/k of a GPU that a trial gets: k of them fit, with their datasets and with head-room."""
-    data = catalog.dataset(found.cell.dataset)
-    images = data.images + data.test_images
-    dataset = images * data.channels * data.image_size**2
-    needed = max(found.peak, found.evaluation_peak) + dataset + CONTEXT
+    dataset = catalog.dataset(found.cell.dataset).bytes
+    resident = 0 if found.cell.dataset.name == catalog.IMAGE_FOLDER and dataset > catalog.RESIDENT else dataset
+    needed = max(found.peak, found.evaluation_peak) + resident + CONTEXT
     return 1 / max(1, min(MOST_ON_A_GPU, int(USABLE * found.gpu_memory / needed)))
 
 

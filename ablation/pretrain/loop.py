@@ -13,7 +13,8 @@ from torch import Tensor
 from ablation.cell import Cell, Pretraining
 from ablation.losses.diagnostics import p_positive
 from ablation.losses.kernel import Temperature
-from ablation.pretrain.data import Images, shared
+from ablation.pretrain.batches import Batches
+from ablation.pretrain.data import Images
 from ablation.pretrain.diagnosis import diagnose
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
 from ablation.pretrain.objective import Objective
@@ -77,9 +78,7 @@ class Training:
         self.objective = Objective(recipe, seed).to(device)
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
         self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
-        self.images = shared(images.train_images).to(device)
-        self.labels = shared(images.train_labels).to(device)
-        self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
+        self.batches = Batches(images, SampleOrder(seed, len(images.train_images), recipe.batch_size), device)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
         self.step = 0  # updates done
         self.seconds = 0.0  # of training, over all attempts
@@ -107,11 +106,11 @@ class Training:
             DivergedError: at a logged update, when any loss since the last one was not finite.
         """
         start = time.perf_counter()
-        indices = torch.from_numpy(self.order.batch(self.step)).to(self.device)
-        views = self.views(self.images[indices], self.step)
+        images, labels = self.batches(self.step)
+        views = self.views(images, self.step)
         if self.step == 0:
             self.first_batch_hash = hashlib.sha256(views.cpu().contiguous().numpy().tobytes()).hexdigest()
-        update = self._update(views, self.labels[indices])
+        update = self._update(views, labels)
         self.step += 1
         finite = update.loss.isfinite()
         self._diverged_at = torch.where(finite, self._diverged_at, self._diverged_at.clamp(max=self.step))

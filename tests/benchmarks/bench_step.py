@@ -49,7 +49,7 @@ def training(encoder: Component, size: int, channels: int, batch_size: int) -> T
 def bare(work: Training) -> Callable[[], None]:
     """The step without views, log and schedule."""
     batch = work.recipe.batch_size
-    views = work.views(work.images[:batch], 0)
+    views = work.views(work.batches(0)[0], 0)
     positives = torch.arange(2 * batch).roll(batch)
     work.optimizer.param_groups[0]["lr"] = 0.01
 

@@ -167,7 +167,8 @@ def test_seconds_of_cells_and_of_the_sweep(plan: Plan, monkeypatch: pytest.Monke
     assert found.total == pytest.approx(STARTUP + 2 * 19 + 2 * 11 + 1)  # on each of two CPUs
     text = plan_text.describe(plan, known(plan))
     assert "time: about 71 s on this machine, 2 at once, by measured steps; the longest cell 19 s" in text
-    assert "resnet8, 8 x 8, batch size 16      4    16 ms      1,000    1 GB    19 s  0" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("resnet8, 8 x 8, batch size 16 ")]
+    assert row.split()[-10:] == ["16", "4", "16", "ms", "1,000", "1", "GB", "19", "s", "0"]
 
 
 def test_a_plan_says_that_nothing_is_measured(plan: Plan) -> None:
@@ -192,7 +193,7 @@ def of_peak(peak: int, gpu_memory: int, gpus: int = 1) -> Measurement:
 @pytest.mark.parametrize(
     ("peak", "memory", "trials"),
     [
-        (int(1.9 * GB), 24 * GB, 8),  # 21.6 usable; 2.7 with the context
+        (int(1.8 * GB), 24 * GB, 8),  # of 21.6 usable; 2.6 with the context
         (int(2.1 * GB), 24 * GB, 7),
         (9 * GB, 24 * GB, 2),
         (12 * GB, 24 * GB, 1),
@@ -208,13 +209,10 @@ def test_every_trial_has_its_own_copy_of_the_dataset_on_the_gpu() -> None:
     data = catalog.DATASETS["cifar10"]
     images = 60_000 * 3 * 32 * 32
     assert images == (data.images + data.test_images) * data.channels * data.image_size**2
-    digits = of_peak(int(2.1 * GB), 24 * GB)
-    cifar = digits.model_copy(
-        update={"cell": Cell.model_validate({**digits.cell.model_dump(), "dataset": {"name": "cifar10"}})}
-    )
+    digits = of_peak(int(2.2 * GB), 24 * GB)
     assert share(digits) == 1 / 7
-    assert share(cifar.model_copy(update={"peak": int(2.1 * GB)})) == 1 / 7
-    assert share(cifar.model_copy(update={"peak": int(2.2 * GB)})) == 1 / 6
+    cifar = Cell(**{**dict(digits.cell), "dataset": Component(name="cifar10")})
+    assert share(digits.model_copy(update={"cell": cifar})) == 1 / 6
 
 
 def test_auto_packs_by_memory_and_a_number_is_a_number(plan: Plan) -> None:

@@ -1,0 +1,49 @@
+"""The images of each batch, on the device that trains."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from ablation import catalog
+from ablation.pretrain.data import Images, shared
+from ablation.pretrain.order import Indices, SampleOrder
+from ablation.pretrain.stored import Pixels, Stored
+
+
+class Batches:
+    """Batch after batch of images (B, C, S, S) uint8 and labels (B,), by an order of the images.
+
+    The dataset lies on the device, or in the memory that all trials of the node share; stored images are read from
+    their file, the next batch while this one trains. A GPU takes a small file whole.
+    """
+
+    def __init__(self, images: Images, order: SampleOrder, device: torch.device) -> None:
+        self.order = order
+        self._device = device
+        self._labels = shared(images.train_labels).to(device)
+        self._stored: Stored | None = None
+        pixels = images.train_images
+        if isinstance(pixels, Stored):
+            if device.type == "cpu" or pixels.nbytes > catalog.RESIDENT:
+                self._stored = pixels
+                self._reader = ThreadPoolExecutor(1, "next batch")
+                self._ahead: tuple[int, Future[Pixels]] | None = None
+                return
+            pixels = pixels[:].__array__()
+        self._images = shared(pixels).to(device)
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
+        """The batch of update `step`, counted from 0: images and labels."""
+        indices = self.order.batch(step)
+        chosen = torch.from_numpy(indices).to(self._device)
+        if self._stored is None:
+            return self._images[chosen], self._labels[chosen]
+        return torch.from_numpy(self._read(step, indices)).to(self._device), self._labels[chosen]
+
+    def _read(self, step: int, indices: Indices) -> Pixels:
+        assert self._stored is not None
+        waiting, self._ahead = self._ahead, None
+        pixels = waiting[1].result() if waiting and waiting[0] == step else self._stored[indices]
+        self._ahead = step + 1, self._reader.submit(self._stored.__getitem__, self.order.batch(step + 1))
+        return pixels
