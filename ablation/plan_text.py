@@ -174,6 +174,8 @@ def _probes(plan: Plan) -> Iterator[str]:
 def _time_text(estimate: Estimate) -> str:
     if estimate.failures:
         return "not known; " + "; ".join(f"{kind_text(one.cell)}: {one.failure}" for one in estimate.failures)
+    if not estimate.at_once:
+        return "not known; this machine has not what a cell asks for in resources"
     if estimate.total is None or estimate.seconds is None:
         return "not measured on this machine; `ablation plan --measure FILE` does it"
     running = "one after another" if estimate.at_once == 1 else f"{estimate.at_once} at once"

@@ -1,13 +1,13 @@
 """From measurements to what a sweep needs: seconds of each cell, its share of a GPU, and how long it all takes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 from ablation import catalog
 from ablation.cell import Cell
-from ablation.cost.measured import Measurement, Measurements
+from ablation.cost.measured import FREE, Measurement, Measurements
 from ablation.cost.queue import Queue, makespan
 from ablation.cost.room import Request, Room
 from ablation.host import usable_cpus
@@ -25,6 +25,7 @@ class Costs:
 
     resources: Resources
     measurements: Measurements
+    _found: dict[str, Measurement | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
@@ -33,7 +34,10 @@ class Costs:
 
     def of(self, cell: Cell) -> Measurement | None:
         """The measurement that stands for the cell."""
-        return self.measurements.of(cell, self.resources)
+        kind = cell.model_dump_json(exclude=FREE)
+        if kind not in self._found:
+            self._found[kind] = self.measurements.of(cell, self.resources)
+        return self._found[kind]
 
     def seconds(self, cell: Cell) -> float | None:
         """How long the cell takes; None where that is not known."""
@@ -107,7 +111,7 @@ class Estimate:
     def at_once(self) -> int:
         """How many of the cells run at the same time, at most."""
         room = self._room()
-        return max(room.most(self._request(cell)) for cell in self.plan.runs())
+        return max(room.most(request) for request in {self._request(cell) for cell in self.plan.runs()})
 
     @property
     def total(self) -> float | None:

@@ -35,6 +35,12 @@ class Measurement(Frozen):
     failure: str | None = None
 
 
+FREE: Mapping[str, bool | set[str]] = {
+    "seed": True,
+    "pretraining": {"loss", "steps", "temperature", "temperature_control", "learning_rate"},
+}  # fields of a cell that a step's cost does not depend on by much
+
+
 def normal_form(cell: Cell) -> Cell:
     """The cell that stands for all that cost the same: what changes no step's cost by much is set to one value.
 

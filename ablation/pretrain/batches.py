@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +31,7 @@ class Batches:
                 self._reader = ThreadPoolExecutor(1, "next batch")
                 self._ahead: tuple[int, Future[Pixels]] | None = None
                 return
-            pixels = pixels[:].__array__()
+            pixels = np.asarray(pixels)
         self._images = shared(pixels).to(device)
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
