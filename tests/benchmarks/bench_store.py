@@ -4,7 +4,7 @@
 
 Every batch is random over the whole file. Warm: the file lies in the system's memory; processor time, that of the
 reading thread included. Cold: the system has dropped the file before each run, so that all of it comes from the disk;
-seconds. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 7, one thread, resnet8.
+seconds. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 5, one thread, resnet8.
 """
 
 import os
@@ -23,8 +23,8 @@ from ablation.pretrain.data import Images
 from ablation.pretrain.loop import Training
 from ablation.pretrain.stored import Pixels, Stored
 
-RUNS = 7
-SAMPLES_A_RUN = 1024
+RUNS = 5
+SAMPLES_A_RUN = 512
 
 
 def training(pixels: "Pixels | Stored", batch_size: int) -> Training:

@@ -59,7 +59,7 @@ def test_two_cells_of_half_the_memory_run_at_once_and_one_that_needs_it_all_runs
     monkeypatch.setattr(measured, "cache_folder", lambda: home / ".cache" / "ablation")
     sweep = Sweep(tmp_path)
     sweep.sweep["grid"]["batch_size"] = [8, 16]
-    sweep.sweep["base"]["budget"] = {"steps": 400}
+    sweep.sweep["base"]["budget"] = {"steps": 100}
     sweep.write()
     plan = read(sweep.file)
     peaks = {8: 9 * GB, 16: 20 * GB}
