@@ -18,10 +18,13 @@ from statistics import median
 import numpy as np
 import torch
 
-from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from ablation.cell import Cell, Component, Projection, Views
 from ablation.pretrain.data import Images
 from ablation.pretrain.loop import Training
 from ablation.pretrain.stored import Pixels, Stored
+from tests.cells import pretraining
 
 RUNS = 5
 SAMPLES_A_RUN = 512
@@ -31,18 +34,10 @@ def training(pixels: "Pixels | Stored", batch_size: int) -> Training:
     """A run on these images that never ends."""
     labels = np.zeros(len(pixels), dtype=np.int64)
     images = Images(pixels, labels, pixels, labels, pixels, labels, ("0",), (0.5,) * 3, (0.25,) * 3, "")
-    pretraining = Pretraining(
-        loss=Component(name="infonce"),
-        batch_size=batch_size,
-        steps=10**9,
-        temperature=0.1,
-        projection=Projection(hidden=128, out=128),
-        optimizer=Component(name="sgd", parameters={"momentum": 0.9, "nesterov": False, "weight_decay": 1e-4}),
-        learning_rate=LearningRate(peak=0.01, warmup_steps=0, schedule="constant"),
-        views=Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0),
-    )
+    views = Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0)
+    run = pretraining(batch_size=batch_size, steps=10**9, views=views, projection=Projection(hidden=128, out=128))
     encoder = Component(name="resnet8", parameters={"width": 16})
-    cell = Cell(dataset=Component(name="cifar10"), encoder=encoder, seed=0, pretraining=pretraining)
+    cell = Cell(dataset=Component(name="cifar10"), encoder=encoder, seed=0, pretraining=run)
     return Training(cell, images, torch.device("cpu"), evaluate=lambda _: 0.0)
 
 
