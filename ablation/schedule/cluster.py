@@ -51,7 +51,9 @@ def _begin(options: dict[str, Any]) -> None:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:  # Ray names no common base of what a slow or a full machine makes of it
         what = "start Ray" if options["address"] == "local" else f"reach a Ray cluster at {options['address']}"
-        raise UserError(f"can't {what}: {str(error) or type(error).__name__}; `ablation doctor` looks for causes") from error
+        raise UserError(
+            f"can't {what}: {str(error) or type(error).__name__}; `ablation doctor` looks for causes"
+        ) from error
 
 
 def _check_address(address: str) -> None:
