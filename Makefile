@@ -44,8 +44,8 @@ format: $(DEV) ## Mend style and format where that needs no thought
 	$(BIN)/ruff format
 
 bench: $(DEV) ## Time the hot paths beside their references; BASE=checkout of an earlier commit
-	@$(BIN)/python tests/benchmarks/table.py $(BASE)
-	@set -e; for name in diagnostics statistics; do echo "== $$name"; $(BIN)/python tests/benchmarks/bench_$$name.py; done
+	@$(BIN)/python -m tests.benchmarks.table $(BASE)
+	@set -e; for name in diagnostics statistics; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.bench_$$name; done
 
 # Resolved anew, beside what is installed. torch itself pins the CUDA packages of the platforms that have them.
 constraints: $(DEV) ## Pin the newest versions that fit together; with the oldest Python supported

@@ -114,6 +114,11 @@ class Dataset:
         return held_out(self.images, self.classes)
 
     @property
+    def bytes(self) -> int:
+        """Of all images, decoded."""
+        return (self.images + self.test_images) * self.channels * self.image_size**2
+
+    @property
     def pretraining_images(self) -> int:
         """Images that pretraining draws its batches from."""
         return self.images - self.validation_images
@@ -243,6 +248,7 @@ ENCODERS: Mapping[str, Encoder] = {
     "resnet50": Encoder("torchvision's ResNet-50", features=2048, weights=23_508_000),
 }
 
+RESIDENT = 4 * 10**9  # bytes of images up to which a GPU holds an image folder as a whole
 IMAGE_FOLDER = "image_folder"  # a user's own images; see `dataset` and `ablation.image_folder`
 
 DATASETS: Mapping[str, Dataset] = {

@@ -48,7 +48,7 @@ class Leftover:
 def leftovers(ledger: Ledger) -> list[Leftover]:
     """What can go while nobody runs the sweep: the caller holds its lock."""
     done = {record.pretraining_key for record in ledger.records().values() if record.status is Status.DONE}
-    found = list(_ray_folders(RAY_PARENT))
+    found = list(ray_folders())
     found += (Leftover(path, "asked a sweep to stop that has ended") for path in ledger.folder.glob(".stop-*"))
     work = ledger.folder / "work"
     for folder in sorted(work.iterdir()) if work.is_dir() else ():
@@ -83,9 +83,9 @@ def _temporary_files(folder: Path) -> Iterator[Leftover]:
                 yield Leftover(path, "half-written, and its writer is gone")
 
 
-def _ray_folders(parent: Path) -> Iterator[Leftover]:
+def ray_folders() -> Iterator[Leftover]:
     """Folders of Ray clusters whose driver, named by its process id, is no more."""
-    for path in sorted(parent.glob("abl-*-*")):
+    for path in sorted(RAY_PARENT.glob("abl-*-*")):
         driver = path.name.split("-")[1]
         if driver.isdecimal() and not psutil.pid_exists(int(driver)) and path.lstat().st_uid == os.getuid():
             yield Leftover(path, f"of the Ray cluster of process {driver}, which has ended")

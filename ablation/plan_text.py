@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ablation import catalog
 from ablation.cell import Cell
+from ablation.cost.estimate import Costs, Estimate
+from ablation.cost.measured import Measurements
 from ablation.plan import Plan, PlannedCell, settings_text
 
 WIDTH = 100
@@ -108,9 +110,9 @@ def _checkpoint_bytes(cell: Cell) -> int:
     return CHECKPOINTS * size * weights * (1 + catalog.OPTIMIZERS[cell.pretraining.optimizer.name].state)
 
 
-def describe(plan: Plan) -> str:
-    """The plan as plain text, at most `WIDTH` columns wide."""
-    summary = summarise(plan)
+def describe(plan: Plan, measurements: Measurements = Measurements()) -> str:  # noqa: B008 - frozen
+    """The plan as plain text, at most `WIDTH` columns wide, with what it costs on this machine as far as measured."""
+    summary, estimate = summarise(plan), Estimate(plan, Costs(plan.resources, measurements))
     lines = [plan.name, *textwrap.wrap(plan.question or "", WIDTH), ""]
     product = " x ".join(f"{count} {axis}" for axis, count in summary.axes.items())
     lines += _wrapped(f"{len(plan.cells):,} cells ({product}) and {_plural(summary.baselines, 'random-init baseline')}")
@@ -123,7 +125,11 @@ def describe(plan: Plan) -> str:
         f"disk: {_size(summary.kept_bytes)} for records and encoders, "
         f"and up to {_size(summary.checkpoint_bytes)} of checkpoints for each running cell"
     )
-    lines += ["", *_table(_training_rows(summary.rows)), "", *_table(_cell_rows(plan))]
+    lines += _wrapped(f"time: {_time_text(estimate)}")
+    lines += ["", *_table(_training_rows(summary.rows))]
+    if estimate.groups:
+        lines += ["", *_table(_cost_rows(estimate))]
+    lines += ["", *_table(_cell_rows(plan))]
     if plan.warnings:
         lines += ["", "warnings", *(line for warning in plan.warnings for line in _wrapped(f"- {warning}"))]
     return "\n".join(lines)
@@ -163,6 +169,53 @@ def _probes(plan: Plan) -> Iterator[str]:
     evaluations = dict.fromkeys(planned.cell.evaluation for planned in plan.cells)
     if any(evaluation.probe for evaluation in evaluations):
         yield from (evaluation.classifier for evaluation in evaluations)
+
+
+def _time_text(estimate: Estimate) -> str:
+    if estimate.failures:
+        return "not known; " + "; ".join(f"{kind_text(one.cell)}: {one.failure}" for one in estimate.failures)
+    if not estimate.at_once:
+        return "not known; this machine has not what a cell asks for in resources"
+    if estimate.total is None or estimate.seconds is None:
+        return "not measured on this machine; `ablation plan --measure FILE` does it"
+    running = "one after another" if estimate.at_once == 1 else f"{estimate.at_once} at once"
+    longest = duration(max(estimate.seconds.values()))
+    return f"about {duration(estimate.total)} on this machine, {running}, by measured steps; the longest cell {longest}"
+
+
+def kind_text(cell: Cell) -> str:
+    """What tells a measured kind of cell from others, such as ``resnet8, 28 x 28, batch size 64``."""
+    run, data = cell.pretraining, catalog.dataset(cell.dataset)
+    assert run is not None
+    parts = [cell.encoder.name, f"{data.image_size} x {data.image_size}", f"batch size {run.batch_size:,}"]
+    unusual = {"network": run.precision, "loss": run.loss_dtype}
+    return ", ".join(parts + [f"{what} in {kind}" for what, kind in unusual.items() if kind != "float32"])
+
+
+def _cost_rows(estimate: Estimate) -> Iterator[list[str]]:
+    yield ["measured", "cells", "a step", "samples/s", "memory", "a cell", "GPUs"]
+    for one, cells in estimate.groups:
+        run = one.cell.pretraining
+        longest = max(seconds for cell in cells if (seconds := estimate.costs.seconds(cell)) is not None)
+        yield [
+            kind_text(one.cell), f"{len(cells):,}", f"{1000 * one.step:.3g} ms",
+            f"{run.batch_size / one.step:,.0f}" if run and one.step else "", _size(one.peak),
+            duration(longest), share_text(estimate.costs.gpus(cells[0])) if one.gpus else "0",
+        ]  # fmt: skip
+
+
+def share_text(gpus: float) -> str:
+    """GPUs of one trial, such as ``2`` or ``1/3``."""
+    return f"{gpus:g}" if gpus >= 1 or not gpus else f"1/{round(1 / gpus)}"
+
+
+def duration(seconds: float) -> str:
+    """Such as ``45 s``, ``12 min``, ``3.4 h``, ``5.0 days``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.1f} days"
 
 
 def _training_rows(rows: Sequence[Row]) -> Iterator[list[str]]:

@@ -90,7 +90,7 @@ class Trial:
         except Exception as error:
             if isinstance(error, OSError) and error.errno in STORAGE_ERRNOS:
                 raise
-            return self._commit(_status_of(error), failure=self._failure(error))
+            return self._commit(status_of(error), failure=self._failure(error))
 
     def _trained(self, checkpoints: Checkpoints) -> Trained:
         """The encoder to evaluate: as initialised, from an earlier finished pretraining, or pretrained now."""
@@ -225,7 +225,8 @@ class Finished:
         )
 
 
-def _status_of(error: Exception) -> Status:
+def status_of(error: Exception) -> Status:
+    """What a cell that ends with this error is."""
     if isinstance(error, DivergedError | FloatingPointError):
         return Status.DIVERGED
     if isinstance(error, TimeLimitError):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -182,7 +183,7 @@ def test_whatever_goes_wrong_has_a_status_and_a_reason(
 
 
 def test_the_test_split_does_not_reach_the_training(images: Images, ledger: Ledger) -> None:
-    other = replace(images, test_images=images.test_images[::-1].copy())
+    other = replace(images, test_images=np.array(images.test_images[::-1]))
     one, two = finished(cell(), images, ledger), finished(cell(), other, Ledger(ledger.folder / "other"))
     assert one.outcome is not None
     assert two.outcome is not None

@@ -15,9 +15,11 @@ from ablation.cli.check_loss import check_loss
 from ablation.cli.collect import collect
 from ablation.cli.common import CELL_HELP, Overrides, SweepFile, SweepFolder, find_cell, open_ledger
 from ablation.cli.compare import compare
+from ablation.cli.data import app as data
 from ablation.cli.doctor import doctor
 from ablation.cli.logs import logs
 from ablation.cli.numerics import numerics
+from ablation.cli.plan import plan
 from ablation.cli.status import counted, status
 from ablation.cli.views import leave_views, views
 from ablation.errors import DONE, INTERRUPTED, SOME_FAILED, STORAGE_ERRNOS, USAGE, UserError
@@ -73,13 +75,8 @@ def init(file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep fi
     print(f"wrote {file}; next: ablation plan {file}")
 
 
-@app.command()
-def plan(file: SweepFile, overrides: Overrides = None) -> None:
-    """Show what a sweep file would run, and every mistake in it, before any compute."""
-    from ablation import plan_text
-    from ablation.plan import read
-
-    print(plan_text.describe(read(file, overrides or [])))
+app.command()(plan)
+app.add_typer(data, name="data")
 
 
 @app.command()
@@ -171,8 +168,9 @@ def _execute(ledger: "Ledger", retry: RetryStatus | None, address: str | None, m
     """Runs what the sweep in the ledger's folder lacks, reports, and gives the exit code."""
     from rich.console import Console
 
-    from ablation.cli.progress import SweepDisplay, duration
+    from ablation.cli.progress import SweepDisplay
     from ablation.plan import read
+    from ablation.plan_text import duration
     from ablation.record import Status
 
     start = time.monotonic()

@@ -10,7 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ablation.cell import Cell
+from ablation.cost.estimate import Costs
 from ablation.plan import Plan
+from ablation.plan_text import duration
 from ablation.record import Record, Status
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class SweepDisplay:
         self._names = names(plan)
         self._cells = {cell.id: cell for cell in plan.runs()}
         self._statuses = {i: before[i].status for i in self._cells if i in before}
-        self._left = {i: cell.relative_cost for i, cell in self._cells.items() if i not in before}
+        self._left = Costs.load(plan.resources).relative(c for i, c in self._cells.items() if i not in before)
         self._all = sum(self._left.values())
         self._running: dict[str, Progress | None] = {}
         self._start = time.monotonic()
@@ -134,10 +136,3 @@ class SweepDisplay:
         if share_done < 0.01:
             return "estimating the time left"
         return f"about {duration(elapsed * (1 - share_done) / share_done)} left"
-
-
-def duration(seconds: float) -> str:
-    """Such as ``45 s``, ``12 min``, ``3.4 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

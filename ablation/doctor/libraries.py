@@ -64,12 +64,13 @@ def accelerators(_: Place) -> Iterator[Finding]:
 def ray_(_: Place) -> Iterator[Finding]:
     """Ray: imported, and a local cluster started as a sweep starts it."""
     start = time.monotonic()
-    from ablation.plan import Resources
-    from ablation.schedule.cluster import connect, placement
+    from ablation.cost.room import Request
+    from ablation.schedule.cluster import connect, room
 
     imported = time.monotonic()
     with connect(None):
-        _request, slots = placement(Resources())
+        free, gpu_hosts = room()
+        slots = free.most(Request(1.0, 1.0 if gpu_hosts else 0.0))
         started = time.monotonic()
     times = f"imported in {imported - start:.1f} s, a local cluster started in {started - imported:.1f} s"
     yield ok("ray", f"{metadata.version('ray')}, {times}; {slots} cells at once")

@@ -1,4 +1,4 @@
-"""The machine: what it has, and what it lets this process use. Facts come from the functions in lower half."""
+"""The machine: what it has, and what it lets this process use."""
 
 import fcntl
 import os
@@ -14,6 +14,7 @@ import psutil
 
 from ablation import durable
 from ablation.doctor.finding import Finding, Place, fix, note, ok
+from ablation.host import CGROUPS, cpu_limit, memory_room, usable_cpus
 
 GB = 10**9
 WORKER = 0.5 * GB  # memory of one more trial, beyond what processes share
@@ -31,23 +32,21 @@ def python(_: Place) -> Iterator[Finding]:
 
 
 def cpus(_: Place) -> Iterator[Finding]:
-    """CPUs by affinity, which a sweep fills, beside the container's limit, which Ray doesn't see."""
-    usable, limit = len(os.sched_getaffinity(0)), cpu_limit(Path("/sys/fs/cgroup"))
-    text = f"{usable} of {os.cpu_count()} by affinity"
-    if limit is not None and limit < usable:
-        yield note(
-            "cpus", f"{text}, but the container may use {limit:g}: run with --max-concurrent {max(1, int(limit))}"
-        )
-    else:
-        yield ok("cpus", f"{text}, no lower limit of the container")
+    """CPUs by affinity and by the container's limit: as many as a sweep fills."""
+    text = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} by affinity"
+    limit = cpu_limit(CGROUPS)
+    bound = "no lower limit of the container"
+    if limit is not None and usable_cpus() < len(os.sched_getaffinity(0)):
+        bound = f"the container may use {limit:g}: a sweep fills {usable_cpus()}"
+    yield ok("cpus", f"{text}, {bound}")
 
 
 def memory(_: Place) -> Iterator[Finding]:
     """Free memory beside what trials need."""
     free = psutil.virtual_memory().available
-    if (room := memory_room(Path("/sys/fs/cgroup"))) is not None:
+    if (room := memory_room(CGROUPS)) is not None:
         free = min(free, room)
-    slots = len(os.sched_getaffinity(0))
+    slots = usable_cpus()
     fitting = int((free - BASE) / WORKER) + 1
     if free < BASE:
         yield fix("memory", f"{_size(free)} free; a sweep needs {_size(BASE)}: end other programs")
@@ -136,41 +135,10 @@ def socket_path(_: Place) -> Iterator[Finding]:
         yield ok("sockets", f"paths of {len(str(path))} characters, where 107 are allowed")
 
 
-# Facts.
-
-
 def existing(path: Path) -> Path:
     """The folder itself, or the nearest above it that exists."""
     path = path.absolute()
     return next(folder for folder in (path, *path.parents) if folder.is_dir())
-
-
-def cpu_limit(cgroups: Path) -> float | None:
-    """CPUs that the container may use, by version 2 or 1 of control groups; None where it has no limit."""
-    if (limit := _words(cgroups / "cpu.max")) and limit[0] != "max":
-        return int(limit[0]) / int(limit[1])
-    quota, period = (_words(cgroups / "cpu" / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-    return int(quota[0]) / int(period[0]) if quota and period and int(quota[0]) > 0 else None
-
-
-def memory_room(cgroups: Path) -> int | None:
-    """Bytes that the container may still take, its page cache counted as free; None where it has no limit."""
-    for limit_file, used_file, stat_file, cache in (
-        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
-    ):
-        limit, used, stat = _words(cgroups / limit_file), _words(cgroups / used_file), _words(cgroups / stat_file)
-        if limit and used and limit[0] != "max":
-            cached = int(stat[stat.index(cache) + 1]) if cache in stat else 0
-            return int(limit[0]) - int(used[0]) + cached
-    return None
-
-
-def _words(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="ascii").split()
-    except OSError:
-        return []
 
 
 def _size(count: float) -> str:

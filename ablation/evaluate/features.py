@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablation.pretrain.dataset_files import Pixels
 from ablation.pretrain.encoder import weights_hash
+from ablation.pretrain.stored import Pixels, Stored
 
 CHUNK = 256  # images a forward pass; fixed, since kernels may round differently at another size
 
@@ -46,7 +47,7 @@ def frozen(encoder: nn.Module) -> Iterator[None]:
 
 def extract(
     encoder: nn.Module,
-    images: Pixels | Tensor,
+    images: Pixels | Stored | Tensor,
     mean: Sequence[float],
     std: Sequence[float],
     device: torch.device,
@@ -70,6 +71,6 @@ def extract(
     return features
 
 
-def _on(device: torch.device, images: Pixels | Tensor) -> Tensor:
+def _on(device: torch.device, images: Pixels | Stored | Tensor) -> Tensor:
     # An array is copied: it may be read-only shared memory, which torch does not like to wrap.
-    return images.to(device) if isinstance(images, Tensor) else torch.tensor(images, device=device)
+    return images.to(device) if isinstance(images, Tensor) else torch.tensor(np.asarray(images), device=device)

@@ -12,7 +12,8 @@ from ablation.evaluate.knn import knn_top1
 from ablation.evaluate.linear import linear_evaluation
 from ablation.evaluate.sgd import sgd_evaluation
 from ablation.pretrain.data import Images
-from ablation.pretrain.dataset_files import Labels, Pixels
+from ablation.pretrain.dataset_files import Labels
+from ablation.pretrain.stored import Pixels, Stored
 
 CURVE_BANK = 10_000  # training images that a point of the learning curve uses at most
 CURVE_QUERIES = 2_000  # and validation images
@@ -75,6 +76,8 @@ def _spaced(length: int, limit: int) -> slice:
     return slice(None, None, -(-length // limit))
 
 
-def _read(encoder: nn.Module, dataset: Images, device: torch.device, images: Pixels, labels: Labels) -> Labelled:
+def _read(
+    encoder: nn.Module, dataset: Images, device: torch.device, images: Pixels | Stored, labels: Labels
+) -> Labelled:
     features = extract(encoder, images, dataset.mean, dataset.std, device)
     return Labelled(features, torch.tensor(labels, device=device))

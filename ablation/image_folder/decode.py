@@ -3,9 +3,9 @@
 import hashlib
 import os
 import warnings
-from collections import Counter
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -17,12 +17,13 @@ from PIL import Image, UnidentifiedImageError
 from PIL.Image import Resampling, Transpose
 
 from ablation.errors import UserError
+from ablation.host import usable_cpus
 from ablation.image_folder.cache import Contents
-from ablation.image_folder.fingerprint import workers
 from ablation.image_folder.scan import File, Scan, shown_name
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow's many, some of which run other programs
 MAX_BYTES = 1 << 28  # of a file
+AHEAD = 16  # images decoded ahead for each thread; Pillow decodes and scales outside of the interpreter's lock
 
 _ORIENTATION = 0x0112  # EXIF's tag
 _UPRIGHT = {
@@ -54,12 +55,12 @@ def decode_all(scan: Scan, digests: Mapping[str, str], fingerprint: str, size: i
     bad: list[tuple[str, str]] = []
     conversions: Counter[str] = Counter()
     digest = hashlib.sha256()
-    pool = ThreadPoolExecutor(workers())
+    pool = ThreadPoolExecutor(usable_cpus())
     try:
         with warnings.catch_warnings(), target.open("xb") as out:
             warnings.simplefilter("ignore")  # Pillow's: what matters of them is counted or refused here
-            decoded = pool.map(partial(_decode_file, folder=scan.folder, digests=digests, size=size), scan.files)
-            for file, found in zip(scan.files, decoded, strict=True):
+            decode_one = partial(_decode_file, folder=scan.folder, digests=digests, size=size)
+            for file, found in _in_order(pool, decode_one, scan.files):
                 if isinstance(found, BadImageError):
                     bad.append((shown_name(file.name), str(found)))
                     continue
@@ -85,6 +86,20 @@ def decode_all(scan: Scan, digests: Mapping[str, str], fingerprint: str, size: i
         pixels=digest.hexdigest(),
         decoder=f"Pillow {PIL.__version__}",
     )
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, work: Callable[[File], Decoded | BadImageError], files: Iterable[File]
+) -> Iterator[tuple[File, Decoded | BadImageError]]:
+    """Each file with what became of it, in order; only so many are decoded ahead of the one that is written."""
+    waiting: deque[tuple[File, Future[Decoded | BadImageError]]] = deque()
+    for file in files:
+        waiting.append((file, pool.submit(work, file)))
+        if len(waiting) >= AHEAD * usable_cpus():
+            first, found = waiting.popleft()
+            yield first, found.result()
+    for file, found in waiting:
+        yield file, found.result()
 
 
 def _decode_file(file: File, folder: Path, digests: Mapping[str, str], size: int) -> Decoded | BadImageError:

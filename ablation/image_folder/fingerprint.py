@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ablation import durable
 from ablation.errors import UserError
+from ablation.host import usable_cpus
 from ablation.image_folder.scan import File, Scan, shown_name
 
 SETTLED = 2_000_000_000  # ns; a file changed later than this before its hashing may change again within one clock tick
@@ -31,7 +32,7 @@ def digests(scan: Scan, index: Path) -> dict[str, str]:
     before = time.time_ns()
     found = {file.name: entry[1] for file in scan.files if (entry := known.get(file.name)) and entry[0] == file.state}
     unknown = [file for file in scan.files if file.name not in found]
-    with ThreadPoolExecutor(workers()) as pool:
+    with ThreadPoolExecutor(usable_cpus()) as pool:
         read = pool.map(lambda file: file_digest(scan.folder / file.name), unknown)
         found.update((file.name, digest) for file, digest in zip(unknown, read, strict=True))
     kept = [file for file in scan.files if max(file.state[1:]) < before - SETTLED]
@@ -46,11 +47,6 @@ def fingerprint(digests: Digests) -> str:
     for name, digest in sorted((os.fsencode(name), digest) for name, digest in digests.items()):
         whole.update(len(name).to_bytes(8) + name + bytes.fromhex(digest))
     return whole.hexdigest()
-
-
-def workers() -> int:
-    """Threads that read and decode: as many as this process may use processors."""
-    return len(os.sched_getaffinity(0))
 
 
 def file_digest(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,20 @@ from torch import Tensor
 from ablation import catalog
 from ablation.cell import Component
 from ablation.image_folder import cache
-from ablation.pretrain.dataset_files import Labels, Parts, Pixels, read_files
+from ablation.image_folder.cache import Facts
+from ablation.pretrain.dataset_files import Labels, Parts, read_files
+from ablation.pretrain.stored import Pixels, Stored, chunks
 
 
 @dataclass(frozen=True)
 class Images:
     """A dataset: images (N, C, S, S) uint8 and labels (N,) int64 for pretraining, selection and the final test."""
 
-    train_images: Pixels
+    train_images: Pixels | Stored
     train_labels: Labels
-    validation_images: Pixels
+    validation_images: Pixels | Stored
     validation_labels: Labels
-    test_images: Pixels
+    test_images: Pixels | Stored
     test_labels: Labels
     classes: tuple[str, ...]  # names, by label
     mean: tuple[float, ...]  # of each channel over the training part, in [0, 1]
@@ -54,16 +57,20 @@ def load(dataset: Component, root: Path, *, download: bool) -> Images:
         UserError: files are missing, damaged or another dataset's.
     """
     spec = catalog.dataset(dataset)
-    if dataset.name == "digits":
-        parts = _digits(spec.test_images)
-    elif dataset.name == catalog.IMAGE_FOLDER:
-        parts = _folder(dataset, spec, root)
-    else:
-        parts = read_files(dataset.name, root, download=download)
-    mean, std = (spec.mean, spec.std) if spec.mean else _statistics(parts.images)
+    if dataset.name == catalog.IMAGE_FOLDER:
+        return _folder(dataset, spec, root)
+    bundled = dataset.name == "digits"
+    parts = _digits(spec.test_images) if bundled else read_files(dataset.name, root, download=download)
     train, validation = _hold_out(parts.labels, spec.validation_images)
     images = (parts.images[train], parts.images[validation], parts.test_images)
     labels = (parts.labels[train], parts.labels[validation], parts.test_labels)
+    facts = Facts(mean=spec.mean, std=spec.std, checksum=_checksum(images, labels))
+    return _images(images, labels, parts.classes, facts)
+
+
+def _images(
+    images: "Sequence[Pixels | Stored]", labels: Sequence[Labels], classes: tuple[str, ...], facts: Facts
+) -> Images:
     return Images(
         train_images=images[0],
         train_labels=labels[0],
@@ -71,10 +78,10 @@ def load(dataset: Component, root: Path, *, download: bool) -> Images:
         validation_labels=labels[1],
         test_images=images[2],
         test_labels=labels[2],
-        classes=parts.classes,
-        mean=mean,
-        std=std,
-        checksum=_checksum(images, labels),
+        classes=classes,
+        mean=facts.mean,
+        std=facts.std,
+        checksum=facts.checksum,
     )
 
 
@@ -87,22 +94,30 @@ def _digits(test_images: int) -> Parts:
     return Parts(images[train], labels[train], images[test], labels[test], tuple(map(str, bunch.target_names)))
 
 
-def _folder(dataset: Component, spec: catalog.Dataset, root: Path) -> Parts:
-    """A decoded image folder; the test part of an undivided one is held out of it."""
+def _folder(dataset: Component, spec: catalog.Dataset, root: Path) -> Images:
+    """A decoded image folder, whose pixels stay in their file; the test part of an undivided one is held out of it."""
     contents, file = cache.find(dataset, root)
     labels = np.array(contents.labels)
-    images = np.memmap(file, np.uint8, "r", shape=(len(labels), spec.channels, spec.image_size, spec.image_size))
+    shape = (len(labels), spec.channels, spec.image_size, spec.image_size)
     if contents.test is None:
-        train, test = _hold_out(labels, spec.test_images)
+        training, test = _hold_out(labels, spec.test_images)
     else:
-        train, test = (np.flatnonzero(np.array(contents.test) == part) for part in (False, True))
-    take = np.asarray(images)
-    return Parts(take[train], labels[train], take[test], labels[test], tuple(contents.classes))
+        training, test = (np.flatnonzero(np.array(contents.test) == part) for part in (False, True))
+    train, validation = (training[rows] for rows in _hold_out(labels[training], spec.validation_images))
+    images = [Stored(file, shape, rows) for rows in (train, validation, test)]
+    targets = [labels[rows] for rows in (train, validation, test)]
+    if (facts := cache.facts(file)) is None:
+        mean, std = _statistics(Stored(file, shape, training))
+        facts = Facts(mean=mean, std=std, checksum=_checksum(images, targets))
+        cache.keep(file, facts)
+    return _images(images, targets, tuple(contents.classes), facts)
 
 
-def _statistics(images: Pixels) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _statistics(images: Stored) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each channel, in [0, 1]; a constant channel's deviation is taken for one step of 255."""
-    counts = np.stack([np.bincount(channel.ravel(), minlength=256) for channel in images.swapaxes(0, 1)])
+    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
+    for pixels in chunks(images):
+        counts += [np.bincount(channel.ravel(), minlength=256) for channel in pixels.swapaxes(0, 1)]
     values = np.arange(256) / 255
     mean = counts @ values / counts.sum(1)
     std = np.sqrt((counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1))
@@ -115,10 +130,11 @@ def _hold_out(labels: Labels, size: int) -> tuple[Labels, Labels]:
     return np.sort(stays), np.sort(held_out)
 
 
-def _checksum(images: tuple[Pixels, ...], labels: tuple[Labels, ...]) -> str:
+def _checksum(images: "Sequence[Pixels | Stored]", labels: Sequence[Labels]) -> str:
     digest = hashlib.sha256()
     for pixels, targets in zip(images, labels, strict=True):
         digest.update(str(pixels.shape).encode())
-        digest.update(pixels.tobytes())
+        for chunk in chunks(pixels):
+            digest.update(np.ascontiguousarray(chunk).data)
         digest.update(targets.astype("<i8").tobytes())
     return digest.hexdigest()

@@ -23,8 +23,8 @@ from torchvision.datasets.utils import calculate_md5, extract_archive
 from ablation import catalog
 from ablation.errors import UserError
 from ablation.places import cache_folder, staging
+from ablation.pretrain.stored import Pixels
 
-Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
 SYSTEM_FOLDER: Final = Path("/usr/share/datasets")  # where Linux distributions put datasets

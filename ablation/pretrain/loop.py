@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ablation.cell import Cell, Pretraining
 from ablation.losses.diagnostics import p_positive
 from ablation.losses.kernel import Temperature
-from ablation.pretrain.data import Images, shared
+from ablation.pretrain.batches import Batches
+from ablation.pretrain.data import Images
 from ablation.pretrain.diagnosis import diagnose
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
 from ablation.pretrain.objective import Objective
@@ -92,9 +92,7 @@ class Training:
         self.objective = Objective(recipe, seed).to(device)
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
         self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
-        self.images = shared(images.train_images).to(device)
-        self.labels = shared(images.train_labels).to(device)
-        self.order = SampleOrder(seed, len(self.images), recipe.batch_size)
+        self.batches = Batches(images, SampleOrder(seed, len(images.train_images), recipe.batch_size), device)
         self.views = ViewMaker(recipe.views, image_size, channels, images.mean, images.std, seed)
         self._ahead: deque[tuple[Tensor, Tensor]] = deque()  # views and labels of the next updates, as far as made
         self.step = 0  # updates done
@@ -141,10 +139,9 @@ class Training:
         """Views (2B, C, S, S) and labels (B,) of this update; where none are left, those of the next few are made."""
         if not self._ahead:
             last = min(self.recipe.steps, self.step + max(1, IMAGES_AT_ONCE // self.recipe.batch_size))
-            batches = np.stack([self.order.batch(step) for step in range(self.step, last)])
-            indices = torch.from_numpy(batches).to(self.device)
-            views = self.views(self.images[indices], self.step).chunk(len(batches))
-            self._ahead.extend(zip(views, self.labels[indices], strict=True))
+            images, labels = self.batches(range(self.step, last))
+            views = self.views(images, self.step).chunk(len(images))
+            self._ahead.extend(zip(views, labels, strict=True))
         return self._ahead.popleft()
 
     def _update(self, views: Tensor, labels: Tensor) -> "_Update":

@@ -5,6 +5,7 @@ thrown away at its end, and what happened is read from the ledger alone.
 """
 
 import os
+import platform
 from collections.abc import Sequence
 
 os.environ.update(
@@ -13,16 +14,22 @@ os.environ.update(
     RAY_CHDIR_TO_TRIAL_DIR="0",
     TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",
     TUNE_DISABLE_SIGINT_HANDLER="1",
+    TUNE_MAX_PENDING_TRIALS_PG="1000000",  # our queue hands out no more than fit
 )
 
 
 from ray import tune
 
 from ablation.cell import Cell
+from ablation.cost.estimate import Costs
+from ablation.cost.measured import Measurements
+from ablation.cost.queue import Queue
+from ablation.cost.room import Request
 from ablation.ledger import Ledger
 from ablation.plan import Plan, Resources
 from ablation.pretrain.data import Images, load
-from ablation.schedule.cluster import connect, lifelines, placement
+from ablation.schedule.cluster import check, connect, lifelines, room
+from ablation.schedule.search import Search, resources
 from ablation.schedule.stop import Stop
 from ablation.schedule.watch import Display, Watcher
 from ablation.schedule.worker import work
@@ -31,9 +38,8 @@ __all__ = ["Display", "run", "todo", "waves"]
 
 
 def todo(plan: Plan, ledger: Ledger) -> list[Cell]:
-    """The plan's cells and baselines without a record, longest first."""
-    lacking = [cell for cell in plan.runs() if ledger.get(cell.id) is None]
-    return sorted(lacking, key=lambda cell: cell.relative_cost, reverse=True)
+    """The plan's cells and baselines without a record."""
+    return [cell for cell in plan.runs() if ledger.get(cell.id) is None]
 
 
 def run(
@@ -49,7 +55,6 @@ def run(
         return None
     images = _load_images(cells, plan.resources)
     with connect(address) as storage, Stop(ledger, display.stopping, lifelines()) as stop:
-        request, slots = placement(plan.resources)
         watcher = Watcher(display, ledger, stop, {cell.id: cell for cell in cells})
         function = tune.with_parameters(
             work,
@@ -61,11 +66,12 @@ def run(
         )
         for number, wave in enumerate(waves(cells)):
             if stop.reason is None:
+                requests, queue = _queued(wave, plan.resources, max_concurrent)
                 tune.Tuner(
-                    tune.with_resources(function, request),
-                    param_space={"id": tune.grid_search([cell.id for cell in wave])},
+                    tune.with_resources(function, resources(requests)),
                     tune_config=tune.TuneConfig(
-                        max_concurrent_trials=min(max_concurrent or slots, slots),
+                        search_alg=Search(queue),
+                        num_samples=len(wave),
                         reuse_actors=True,
                         trial_name_creator=lambda t: t.config["id"],
                         trial_dirname_creator=lambda t: t.config["id"],
@@ -87,6 +93,20 @@ def waves(cells: Sequence[Cell]) -> list[list[Cell]]:
     first = {cell.pretraining_key: cell for cell in reversed(cells)}
     later = [cell for cell in cells if first[cell.pretraining_key] is not cell]
     return [[cell for cell in cells if first[cell.pretraining_key] is cell], *([later] if later else [])]
+
+
+def _queued(cells: Sequence[Cell], asked: Resources, most: int | None) -> tuple[dict[str, Request], Queue]:
+    """What each cell takes of the cluster, and the queue that hands them out: `most` at once.
+
+    Raises:
+        UserError: a cell has no place on any node.
+    """
+    free, gpu_hosts = room()
+    costs = Costs.load(asked) if gpu_hosts <= {platform.node()} else Costs(asked, Measurements())
+    requests = {cell.id: costs.request(cell, gpus=bool(gpu_hosts)) for cell in cells}
+    for request in set(requests.values()):
+        check(free, request)
+    return requests, Queue(requests, costs.relative(cells), free, most)
 
 
 def _load_images(cells: Sequence[Cell], resources: Resources) -> dict[str, Images]:

@@ -16,8 +16,10 @@ from typing import Any
 import psutil
 import ray
 
+from ablation import cleanup
+from ablation.cost.room import Request, Room
 from ablation.errors import UserError
-from ablation.plan import Resources
+from ablation.host import usable_cpus
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")  # what they call themselves once they run
@@ -33,7 +35,7 @@ def connect(address: str | None) -> Iterator[Path]:
     processes: list[psutil.Process] = []
     if address is None:
         _set_token(temporary / "token")
-        slots = len(os.sched_getaffinity(0))  # Ray itself ignores CPU affinity
+        slots = usable_cpus()  # Ray itself ignores affinity and some limits of containers
         options = {"address": "local", "num_cpus": slots, "include_dashboard": False, "_temp_dir": str(temporary)}
     try:
         _begin(options)
@@ -117,33 +119,28 @@ def _set_token(path: Path) -> None:
 
 def _temporary_folder() -> Path:
     """A folder with a short path, since Ray's sockets allow 107 characters; removes those of killed sweeps."""
-    parent = Path("/tmp")  # noqa: S108 - the name is made by mkdtemp
-    for old in parent.glob("abl-*-*"):
-        pid = old.name.split("-")[1]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(old, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"abl-{os.getpid()}-", dir=parent))
+    for left in cleanup.ray_folders():
+        with contextlib.suppress(OSError):
+            left.remove()
+    return Path(tempfile.mkdtemp(prefix=f"abl-{os.getpid()}-", dir=cleanup.RAY_PARENT))
 
 
-def placement(resources: Resources) -> tuple[dict[str, float], int]:
-    """Ray's request for one trial, and how many fit at once.
+def room() -> tuple[Room, set[str]]:
+    """What the cluster's nodes have, all of it free; and the host names of those with a GPU."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    found = [(node["Resources"].get("CPU", 0.0), int(node["Resources"].get("GPU", 0))) for node in nodes]
+    return Room(found), {node["NodeManagerHostname"] for node, (_, gpus) in zip(nodes, found, strict=True) if gpus}
+
+
+def check(room: Room, request: Request) -> None:
+    """Whether a trial has a place on any node.
 
     Raises:
-        UserError: not even one fits on any node.
+        UserError: not on any.
     """
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    gpus = resources.gpus_per_trial
-    if gpus == "auto":
-        gpus = 1.0 if any(node.get("GPU", 0) >= 1 for node in nodes) else 0.0
-    request = {"cpu": float(resources.cpus_per_trial), "gpu": float(gpus)}
-    slots = sum(
-        int(min(node.get("CPU", 0) // request["cpu"], node.get("GPU", 0) / gpus if gpus else float("inf")))
-        for node in nodes
-    )
-    if not slots:
-        have = ", ".join(f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes)
+    if not room.most(request):
+        have = ", ".join(f"{node.cpus:g} CPUs and {len(node.gpus)} GPUs" for node in room.nodes)
         raise UserError(
-            f"resources: a trial asks for {request['cpu']:g} CPUs and {gpus:g} GPUs, but no node has that "
-            f"(there {'is one' if len(nodes) == 1 else 'are'}: {have}); lower cpus_per_trial or gpus_per_trial"
+            f"resources: a trial asks for {request.cpus:g} CPUs and {request.gpus:g} GPUs, but no node has that "
+            f"(there {'is one' if len(room.nodes) == 1 else 'are'}: {have}); lower cpus_per_trial or gpus_per_trial"
         )
-    return request, slots

@@ -1,6 +1,6 @@
 """The training step of this checkout against another's, such as one of an earlier commit, as a ratio of samples/s.
 
-    python tests/benchmarks/bench_commits.py CHECKOUT [B ...]          batch sizes, by default 8
+    python -m tests.benchmarks.bench_commits CHECKOUT [B ...]          batch sizes, by default 8
 
 Each checkout's steps run in a process of its own; the two take turns, and a ratio is of neighbouring runs. Shown:
 min/median/max of 9, of the processor time of one thread. Without CHECKOUT it says so and ends.
@@ -22,12 +22,12 @@ CASES = (("resnet8 of width 8", 8, 8), ("resnet8 of width 16", 16, 28))  # title
 
 def serve(checkout: Path, width: int, size: int, batch_size: int) -> None:
     """Trains on for every line of the input, and answers with the seconds."""
-    sys.path[:0] = [str(checkout), str(checkout / "tests/benchmarks")]
-    import bench_step
+    sys.path.insert(0, str(checkout))
     import torch
 
     from ablation import environment
     from ablation.cell import Component
+    from tests.benchmarks import bench_step
 
     torch.set_num_threads(1)
     getattr(environment, "keep_freed_memory", lambda: None)()  # as a trial does, where the checkout knows it

@@ -1,6 +1,6 @@
 """The diagnostics' share of a run's processor time: under 3 % is the aim.
 
-    python tests/benchmarks/bench_diagnostics.py        digits, resnet8 of width 8, one thread; a line per batch size
+    python -m tests.benchmarks.bench_diagnostics        digits, resnet8 of width 8, one thread; a line per batch size
 
 Both times are of the same run and of this thread, so that a busy machine changes neither much.
 """

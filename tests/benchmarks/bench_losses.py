@@ -1,6 +1,6 @@
 """Forward + backward of InfoNCE on the kernel against two dense forms, as ratios of times (> 1: the kernel is faster).
 
-    python tests/benchmarks/bench_losses.py [B ...]          by default 8 64 512 2048; d is 128, float32, one thread
+    python -m tests.benchmarks.bench_losses [B ...]          by default 8 64 512 2048; d is 128, float32, one thread
 
 Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max, of this thread's processor time, so that a busy
 machine changes little. `--memory` shows instead what the loss of 65,536 images takes beyond their

@@ -1,14 +1,11 @@
 """Do the report's intervals and tests keep their word on small samples of skewed accuracies? A table, by simulation.
 
-    python tests/benchmarks/bench_statistics.py [REPLICATES]
+    python -m tests.benchmarks.bench_statistics [REPLICATES]
 
 Accuracies: 95 % on average, skewed over seeds (skewness 1), on 360 test images with binomial noise.
 """
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ablation.report import stats
 from tests.report.simulation import coverage, false_alarms, family_false_alarms, simulated_pairs

@@ -1,6 +1,6 @@
 """Samples/s of the whole training step, as a ratio to the bare forward, backward and update on ready-made views.
 
-    python tests/benchmarks/bench_step.py [B ...]            batch sizes, by default 8 64 512
+    python -m tests.benchmarks.bench_step [B ...]            batch sizes, by default 8 64 512
 
 The bare step has the same encoder, head, optimiser and batch, views made beforehand, and the dense cross entropy of
 torch in place of our loss. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 7, of the
@@ -71,7 +71,7 @@ def training(
 def bare(work: Training) -> Callable[[], None]:
     """The step without views, log and schedule."""
     batch = work.recipe.batch_size
-    views = work.views(work.images[:batch], 0)
+    views = work.views(work.batches(range(1))[0][0], 0)
     positives = torch.arange(2 * batch, device=work.device).roll(batch)
     work.optimizer.param_groups[0]["lr"] = 0.01
 

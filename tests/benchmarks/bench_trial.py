@@ -1,6 +1,6 @@
 """Samples/s of a trial's training against a plain script of lightly's parts, as a ratio: both with the same encoder.
 
-    python tests/benchmarks/bench_trial.py [B ...]           batch sizes, by default 64 256
+    python -m tests.benchmarks.bench_trial [B ...]           batch sizes, by default 64 256
 
 The script has lightly's SimCLR transform in a DataLoader with 2 workers, its NTXentLoss, and torch's SGD; ours is the
 whole training, with log and diagnostics. Images are random, 32 x 32 x 3; the encoder is resnet8 of width 16. Runs
@@ -10,22 +10,18 @@ by the clock.
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import bench_step
-import bench_views
-from bench_views import Speed, speed
 
 from ablation.cell import Component
 from ablation.environment import keep_freed_memory
 from ablation.pretrain.encoder import build_encoder, build_head
+from tests.benchmarks import bench_step, bench_views
+from tests.benchmarks.bench_views import Speed, speed
 
 RUNS = 5
 IMAGES = 1024  # a run
@@ -50,7 +46,7 @@ def script(batch_size: int) -> Callable[[], None]:
     recipe = bench_views.Recipe("", batch_size, 3, 32, bench_step.VIEWS)
     encoder = build_encoder(RESNET8, image_size=32, channels=3, seed=0)
     network = torch.nn.Sequential(encoder, build_head(bench_step.PROJECTION, features=encoder.features, seed=0))
-    pixels = bench_step.images(32, 3).train_images[:IMAGES]
+    pixels = np.asarray(bench_step.images(32, 3).train_images[:IMAGES])
     batches = bench_views.loader(pixels, recipe, bench_views.lightly_transform(recipe))
     criterion: Any = NTXentLoss(temperature=0.1)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)

@@ -1,6 +1,6 @@
 """Views/s of the batched views, and as ratios to what others make, on the same images and with the same recipe.
 
-    python tests/benchmarks/bench_views.py [THREADS]         threads of all that is batched, by default 1
+    python -m tests.benchmarks.bench_views [THREADS]         threads of all that is batched, by default 1
 
 The rivals are torchvision's and lightly's per-image PIL transforms, each in a DataLoader with 2 workers, and kornia's
 augmentation of batches; lightly and kornia where they are installed. Runs alternate, so that a busy machine slows all

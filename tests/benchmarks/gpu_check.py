@@ -1,7 +1,7 @@
 """Checks on a GPU what other checks see on a CPU only: equal views, losses and steps, memory, and speed. A line each.
 
-    python tests/benchmarks/gpu_check.py              all of it, in minutes; exits with 1 where a check fails
-    python tests/benchmarks/gpu_check.py --parity cpu the first three checks on a device by name, to try this script
+    python -m tests.benchmarks.gpu_check              all of it, in minutes; exits with 1 where a check fails
+    python -m tests.benchmarks.gpu_check --parity cpu the first three checks on a device by name, to try this script
 
 Without a GPU it says so, and checks nothing.
 """
@@ -9,22 +9,17 @@ Without a GPU it says so, and checks nothing.
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from statistics import median
 
 import torch
 from torch.nn import functional as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import bench_step
-import bench_views
 
 from ablation import losses
 from ablation.catalog import LOSSES
 from ablation.cell import Component
 from ablation.environment import default_device
 from ablation.pretrain.views import ViewMaker
+from tests.benchmarks import bench_step, bench_views
 
 CPU = torch.device("cpu")
 SPEEDS = (("resnet8", 28, 1, 8), ("resnet8", 28, 1, 512), ("resnet18", 32, 3, 512), ("resnet50", 224, 3, 64))

@@ -1,6 +1,6 @@
 """The whole table of speed: what was measured, against what, the aim, and min/median/max of the ratios; as Markdown.
 
-    python tests/benchmarks/table.py [CHECKOUT]     CHECKOUT: of an earlier commit, for the steps of small batches
+    python -m tests.benchmarks.table [CHECKOUT]     CHECKOUT: of an earlier commit, for the steps of small batches
 
 Rivals that aren't installed are skipped, and named. All but the rows "by the clock" are ratios of processor time, so
 that a machine that others use as well says nearly the same. Takes half an hour on two quiet cores.
@@ -16,15 +16,8 @@ from statistics import median
 import psutil
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import bench_commits
-import bench_losses
-import bench_step
-import bench_trial
-import bench_views
-
 from ablation.environment import describe, keep_freed_memory
+from tests.benchmarks import bench_commits, bench_losses, bench_step, bench_trial, bench_views
 
 
 def row(what: str, against: str, aim: float | None, ratios: Sequence[float]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ablation import durable
+from ablation import durable, host
 from ablation.doctor import CHECKS, Check, Finding, Place, Verdict, findings, machine
 from ablation.doctor.finding import ok
 
@@ -32,54 +32,16 @@ def test_this_machine_passes_and_nothing_is_left(name: str, place: Place) -> Non
     assert not list(place.results.parent.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("files", "limit"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000"}, None),
-        ({"cpu.max": "250000 100000"}, 2.5),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
-        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 0.5),
-    ],
-)
-def test_the_cpu_limit_of_a_container(tmp_path: Path, files: dict[str, str], limit: float | None) -> None:
-    written(tmp_path, files)
-    assert machine.cpu_limit(tmp_path) == limit
-
-
-@pytest.mark.parametrize(
-    ("files", "room"),
-    [
-        ({}, None),
-        ({"memory.max": "max", "memory.current": "5"}, None),
-        ({"memory.max": "100", "memory.current": "60", "memory.stat": "anon 1\ninactive_file 20\n"}, 60),
-        (
-            {
-                "memory/memory.limit_in_bytes": "100",
-                "memory/memory.usage_in_bytes": "60",
-                "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 30",
-            },
-            70,
-        ),
-    ],
-)
-def test_the_memory_that_a_container_may_still_take(tmp_path: Path, files: dict[str, str], room: int | None) -> None:
-    written(tmp_path, files)
-    assert machine.memory_room(tmp_path) == room
-
-
-def written(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f"{text}\n")
-
-
-def test_a_container_with_fewer_cpus_than_ray_sees(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_with_fewer_cpus_than_ray_sees(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
-    monkeypatch.setattr(machine, "cpu_limit", lambda _: 3.5)
+    (tmp_path / "cpu.max").write_text("350000 100000")
+    for module in (host, machine):
+        monkeypatch.setattr(module, "CGROUPS", tmp_path)
     found = one("cpus", place)
-    assert found.verdict is Verdict.NOTE
-    assert found.text.endswith("run with --max-concurrent 3")
+    assert found.verdict is Verdict.OK
+    assert found.text.endswith("the container may use 3.5: a sweep fills 3")
 
 
 @pytest.mark.parametrize(

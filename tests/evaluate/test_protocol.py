@@ -15,6 +15,7 @@ from ablation.evaluate.protocol import CURVE_BANK, CURVE_QUERIES, Evaluation, cu
 from ablation.pretrain.data import Images
 from ablation.pretrain.encoder import Encoder, build_encoder, weights_hash
 from ablation.pretrain.random import stream
+from ablation.pretrain.stored import Pixels, Stored
 
 CPU = torch.device("cpu")
 CLASSES = 3
@@ -62,7 +63,7 @@ def test_an_easy_dataset_is_read_from_random_features(encoder: Encoder, images: 
 def features(encoder: Encoder, images: Images) -> tuple[Labelled, Labelled, Labelled]:
     """Of the training, validation and test part."""
 
-    def read(pixels: np.ndarray, labels: np.ndarray) -> Labelled:
+    def read(pixels: Pixels | Stored, labels: np.ndarray) -> Labelled:
         return Labelled(extract(encoder.eval(), pixels, images.mean, images.std, CPU), torch.tensor(labels))
 
     return (

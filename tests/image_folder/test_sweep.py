@@ -12,6 +12,8 @@ import torch
 
 from ablation import catalog, plan, plan_text
 from ablation.cell import Cell, Component
+from ablation.errors import UserError
+from ablation.image_folder import cache
 from ablation.ledger import Ledger
 from ablation.plan import Plan
 from ablation.pretrain import data
@@ -229,6 +231,22 @@ def test_a_folder_of_one_part_is_divided_by_class(tmp_path: Path) -> None:
     assert np.bincount(images.test_labels).tolist() == [4, 4, 4]
     rows = np.concatenate((images.train_images, images.validation_images, images.test_images)).reshape(60, -1)
     assert len(np.unique(rows, axis=0)) == 60
+
+
+def test_pixels_are_read_whole_once_until_their_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "SETTLED", 0)
+    dataset = planned_dataset(tmp_path, divided(tmp_path / "folder"))
+    first = load(tmp_path, dataset)
+    read: list[Path] = []
+    monkeypatch.setattr(cache, "file_digest", read.append)
+    again = load(tmp_path, dataset)
+    assert read == []
+    assert (again.checksum, again.mean, again.std) == (first.checksum, first.mean, first.std)
+    (pixels,) = (tmp_path / "root").glob("image_folders/*/pixels")
+    pixels.write_bytes(bytes(pixels.stat().st_size))
+    with pytest.raises(UserError, match="is damaged"):
+        load(tmp_path, dataset)
+    assert read == [pixels]
 
 
 def test_a_constant_channel_can_be_normalised(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_digits_are_sklearns_with_fixed_stratified_splits(tmp_path: Path) -> Non
     assert images.test_images.shape == (spec.test_images, 1, 8, 8)
     parts = (images.train_images, images.validation_images, images.test_images)
     labels = (images.train_labels, images.validation_labels, images.test_labels)
-    assert {part.dtype for part in parts} == {np.dtype(np.uint8)}
+    assert {np.asarray(part).dtype for part in parts} == {np.dtype(np.uint8)}
     assert {part.dtype for part in labels} == {np.dtype(np.int64)}
     # together they are the whole dataset, each image once, 0..16 scaled to 0..255
     source = load_digits()
@@ -213,7 +213,7 @@ def test_cifar10_is_read_channels_first(tmp_path: Path, monkeypatch: pytest.Monk
     rows = np.concatenate((images.train_images, images.validation_images)).reshape(TRAIN, -1)
     assert sorted(rows.tolist()) == sorted(train.reshape(TRAIN, -1).tolist())
     np.testing.assert_array_equal(images.test_images, pictures(TEST, 3, 32, 3))
-    assert images.test_images.flags.c_contiguous
+    assert np.asarray(images.test_images).flags.c_contiguous
     assert images.classes == tuple(f"class {k}" for k in range(10))
 
 

@@ -130,7 +130,7 @@ def test_a_checkpoint_of_the_first_release_is_read(images: Images) -> None:
 
 def test_images_that_share_no_statistics_do_not_see_each_other(images: Images) -> None:
     work = training(cell(norm_batch=4), images)
-    views = work.views(work.images[torch.arange(16)], 0)
+    views = work.views(work.batches(range(1))[0][0], 0)
     z = work._head_output(views)
     others = views.clone()
     others[[4, 20]] = others[[5, 21]]  # both views of the fifth image
@@ -191,7 +191,7 @@ def test_a_loss_gets_labels_and_raw_rows_where_it_asks_for_them(images: Images) 
     work.objective.loss = Curious()
     work.advance()
     z, labels = asked[0]
-    assert torch.equal(labels, torch.from_numpy(images.train_labels[work.order.batch(0)]))
+    assert torch.equal(labels, torch.from_numpy(images.train_labels[work.batches.order.batch(0)]))
     assert (z.norm(dim=1) - 1).abs().max() > 1e-3
 
 
