@@ -32,7 +32,7 @@ class Failure(Frozen):
 
     kind: str  # the exception's class, such as FloatingPointError
     message: str
-    step: Count | None  # the last completed update; None before the first
+    step: Count | None  # the first update that diverged, else the last completed one; None before the first
     traceback: str = ""
 
 

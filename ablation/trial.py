@@ -146,10 +146,11 @@ class Trial:
         return curve_knn(encoder, self.images, self.device)
 
     def _failure(self, error: Exception) -> Failure:
+        done = self.training.step if self.training else None
         return Failure(
             kind=type(error).__name__,
             message=str(error),
-            step=self.training.step if self.training else None,
+            step=error.step if isinstance(error, DivergedError) else done,
             traceback="".join(traceback.format_exception(error)),
         )
 

@@ -148,7 +148,7 @@ def test_divergence_is_a_status_with_its_step(images: Images, ledger: Ledger) ->
     record = finished(wild, images, ledger)
     assert record.status is Status.DIVERGED
     assert record.failure is not None
-    assert "not finite" in record.failure.message
+    assert f"update {record.failure.step} is not finite" in record.failure.message
 
 
 def test_the_time_limit_is_a_status_and_keeps_the_checkpoint(images: Images, ledger: Ledger) -> None:

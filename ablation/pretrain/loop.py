@@ -35,10 +35,10 @@ DIAGNOSED_EVERY = 40  # or so many updates apart, since diagnosing a batch costs
 
 
 class DivergedError(ArithmeticError):
-    """The loss stopped being finite; `step` is the first update with such a loss."""
+    """Loss or gradient stopped being finite; `step` is the first update where one was not."""
 
     def __init__(self, step: int) -> None:
-        super().__init__(f"the loss of update {step} is not finite")
+        super().__init__(f"loss or gradient of update {step} is not finite")
         self.step = step
 
 
@@ -70,6 +70,7 @@ class _Update(NamedTuple):
     unit: Tensor  # (2B, d), rows of unit length
     temperature: Temperature
     loss: Tensor
+    finite: Tensor  # bool: loss and gradient are
     diagnostics: Diagnostics | None  # where they were due
 
 
@@ -118,7 +119,7 @@ class Training:
         """One update, its log entry and its evaluation where they are due.
 
         Raises:
-            DivergedError: at a logged update, when any loss since the last one was not finite.
+            DivergedError: at a logged update, when any loss or gradient since the last one was not finite.
         """
         start = time.perf_counter()
         views, labels = self._next_batch()
@@ -126,8 +127,7 @@ class Training:
             self.first_batch_hash = hashlib.sha256(views.cpu().contiguous().numpy().tobytes()).hexdigest()
         update = self._update(views, labels)
         self.step += 1
-        finite = update.loss.isfinite()
-        self._diverged_at = torch.where(finite, self._diverged_at, self._diverged_at.clamp(max=self.step))
+        self._diverged_at = torch.where(update.finite, self._diverged_at, self._diverged_at.clamp(max=self.step))
         self.seconds += time.perf_counter() - start
         if self.step in self._logged:
             self._log(update)
@@ -159,11 +159,23 @@ class Training:
         if due and loss.isfinite():
             assert z.grad is not None
             diagnostics = diagnose(self.objective, z, z.grad.double() / self.scaler.get_scale(), labels, self.step)
+        finite = loss.isfinite() & self._gradient_is_finite()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         unit = self.objective.unit(z.detach())
         self.objective.temperature.adapt(unit)
-        return _Update(unit, temperature, loss.detach(), diagnostics)
+        return _Update(unit, temperature, loss.detach(), finite, diagnostics)
+
+    def _gradient_is_finite(self) -> Tensor:
+        """Whether the gradient is, by the encoder's first weights, which all of it flows into.
+
+        A gradient scaler looks at all of it, and skips the update where it is not.
+        """
+        if self.scaler.is_enabled():
+            return torch.ones((), dtype=torch.bool, device=self.device)
+        first = next(self.encoder.parameters()).grad
+        assert first is not None
+        return first.sum().isfinite()
 
     def _head_output(self, views: Tensor) -> Tensor:
         """The head's output (2B, d) for views (2B, C, S, S)."""

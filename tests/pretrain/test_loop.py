@@ -260,15 +260,22 @@ def test_spaced_points_are_few_and_end_at_the_end(steps: int, points: int) -> No
 
 
 @settings(max_examples=5, deadline=None)
-@given(bad_step=st.integers(1, 12))
-def test_divergence_is_noticed_with_its_step(images: Images, bad_step: int) -> None:
+@given(bad_step=st.integers(1, 12), poison=st.sampled_from([float("nan"), float("inf")]), gradient_only=st.booleans())
+def test_divergence_is_noticed_with_its_step(
+    images: Images, bad_step: int, poison: float, *, gradient_only: bool
+) -> None:
     work = training(cell(), images)
     inner = work.objective.loss
 
     class Poisoned(Loss):
         def forward(self, z: Tensor, temperature: Temperature) -> Tensor:
             value: Tensor = inner(z, temperature)
-            return value * float("nan") if work.step == bad_step - 1 else value
+            if work.step != bad_step - 1:
+                return value
+            if gradient_only:
+                z.register_hook(lambda gradient: gradient * poison)
+                return value
+            return value * poison
 
     work.objective.loss = Poisoned()
     with pytest.raises(DivergedError) as caught:
