@@ -273,7 +273,7 @@ def test_divergence_is_noticed_with_its_step(
             if work.step != bad_step - 1:
                 return value
             if gradient_only:
-                z.register_hook(lambda gradient: gradient * poison)
+                z.register_hook(lambda gradient: gradient * poison)  # type: ignore[no-untyped-call]
                 return value
             return value * poison
 
