@@ -56,10 +56,9 @@ def test_a_node_that_dies_costs_nothing(undisturbed: Sweep, tmp_path: Path, clus
     assert sweep.deterministic() == undisturbed.deterministic()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto"])
-def test_a_cluster_that_does_not_answer_is_a_users_error(tmp_path: Path, address: str) -> None:
+def test_a_cluster_that_does_not_answer_is_a_users_error(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
-    code, output = sweep.run("run", str(sweep.file), "--results", str(tmp_path / "results"), "--address", address)
+    code, output = sweep.run("run", str(sweep.file), "--results", str(tmp_path / "results"), "--address", "127.0.0.1:1")
     assert code == 2, output
-    assert f"can't reach a Ray cluster at {address}" in output
+    assert "can't reach a Ray cluster at 127.0.0.1:1" in output
     assert "Traceback" not in output
