@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ import ray
 
 from ablation.cell import Evaluation
 from ablation.errors import UserError
+from ablation.ledger import Ledger
+from ablation.record import Status
 from ablation.schedule import cluster, waves
+from ablation.schedule.watch import Watcher
 from tests.cells import SGD, cell
 
 
@@ -50,3 +54,22 @@ def test_a_cluster_that_does_not_start_is_told_and_leaves_nothing(
     ):
         pass
     assert not list(Path("/tmp").glob(f"abl-{os.getpid()}-*"))
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "status"),
+    [(1, None, None), (2, None, None), (3, None, Status.FAILED), (3, "ray.exceptions.OutOfMemoryError", Status.OOM)],
+)
+def test_a_cell_has_failed_when_its_retries_are_used_up_and_not_before(
+    tmp_path: Path, failures: int, error: str | None, status: Status | None
+) -> None:
+    ledger, one = Ledger(tmp_path), cell()
+    told: list[Any] = []
+    display: Any = SimpleNamespace(ended=lambda cell_id, record: told.append((cell_id, record)))
+    stop: Any = SimpleNamespace(reason=None, running={one.id}, request=told.append)
+    trial = SimpleNamespace(config={"id": one.id}, num_failures=failures, get_error=lambda: error)
+    Watcher(display, ledger, stop, {one.id: one}, retries=2).on_trial_error(1, [], trial)
+    record = ledger.get(one.id)
+    assert (record and record.status) == status
+    assert told == [(one.id, record)]
+    assert not stop.running

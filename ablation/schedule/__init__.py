@@ -6,7 +6,9 @@ thrown away at its end, and what happened is read from the ledger alone.
 
 import os
 import platform
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
@@ -54,8 +56,9 @@ def run(
     if not cells:
         return None
     images = _load_images(cells, plan.resources)
+    retries = plan.resources.max_retries
     with connect(address) as storage, Stop(ledger, display.stopping, lifelines()) as stop:
-        watcher = Watcher(display, ledger, stop, {cell.id: cell for cell in cells})
+        watcher = Watcher(display, ledger, stop, {cell.id: cell for cell in cells}, retries)
         function = tune.with_parameters(
             work,
             cells={cell.id: cell.model_dump(mode="json") for cell in cells},
@@ -64,27 +67,12 @@ def run(
             stop_file=str(stop.file),
             resources=plan.resources,
         )
-        for number, wave in enumerate(waves(cells)):
-            if stop.reason is None:
-                requests, queue = _queued(wave, plan.resources, max_concurrent)
-                tune.Tuner(
-                    tune.with_resources(function, resources(requests)),
-                    tune_config=tune.TuneConfig(
-                        search_alg=Search(queue),
-                        num_samples=len(wave),
-                        reuse_actors=True,
-                        trial_name_creator=lambda t: t.config["id"],
-                        trial_dirname_creator=lambda t: t.config["id"],
-                    ),
-                    run_config=tune.RunConfig(
-                        name=f"tune-{number}",
-                        storage_path=str(storage),
-                        verbose=0,
-                        stop=stop,
-                        failure_config=tune.FailureConfig(max_failures=plan.resources.max_retries),
-                        callbacks=[watcher],
-                    ),
-                ).fit()
+        for wave in waves(cells):
+            for _ in range(1 + retries):  # a second time where a worker died before its cell began
+                left = [cell for cell in wave if ledger.get(cell.id) is None]
+                if left and stop.reason is None:
+                    requests, queue = _queued(left, plan.resources, max_concurrent)
+                    _tuner(function, requests, queue, storage, retries, (stop, watcher)).fit()
     return stop.reason
 
 
@@ -93,6 +81,35 @@ def waves(cells: Sequence[Cell]) -> list[list[Cell]]:
     first = {cell.pretraining_key: cell for cell in reversed(cells)}
     later = [cell for cell in cells if first[cell.pretraining_key] is not cell]
     return [[cell for cell in cells if first[cell.pretraining_key] is cell], *([later] if later else [])]
+
+
+def _tuner(
+    function: Callable[..., None],
+    requests: Mapping[str, Request],
+    queue: Queue,
+    storage: Path,
+    retries: int,
+    eyes: tuple[Stop, Watcher],
+) -> tune.Tuner:
+    """Tune, to be thrown away after use; `eyes` are what stops it, and what sees how it goes."""
+    return tune.Tuner(
+        tune.with_resources(function, resources(requests)),
+        tune_config=tune.TuneConfig(
+            search_alg=Search(queue),
+            num_samples=len(requests),
+            reuse_actors=True,
+            trial_name_creator=lambda t: t.config["id"],
+            trial_dirname_creator=lambda t: t.config["id"],
+        ),
+        run_config=tune.RunConfig(
+            name=secrets.token_hex(4),
+            storage_path=str(storage),
+            verbose=0,
+            stop=eyes[0],
+            failure_config=tune.FailureConfig(max_failures=retries),
+            callbacks=[eyes[1]],
+        ),
+    )
 
 
 def _queued(cells: Sequence[Cell], asked: Resources, most: int | None) -> tuple[dict[str, Request], Queue]:

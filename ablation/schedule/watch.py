@@ -39,8 +39,9 @@ class Watcher(Unsaved, TrialProgressCallback):
     Nothing here may raise: that would end the whole sweep.
     """
 
-    def __init__(self, display: Display, ledger: Ledger, stop: Stop, cells: Mapping[str, Cell]) -> None:
-        self._display, self._ledger, self._stop, self._cells = display, ledger, stop, cells
+    def __init__(self, display: Display, ledger: Ledger, stop: Stop, cells: Mapping[str, Cell], retries: int) -> None:
+        """`retries`: of a cell whose worker crashed."""
+        self._display, self._ledger, self._stop, self._cells, self._retries = display, ledger, stop, cells, retries
         self._breaker = Breaker()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
@@ -63,11 +64,15 @@ class Watcher(Unsaved, TrialProgressCallback):
         self._ended(trial.config["id"])
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """All retries of a crashed worker are used up: the cell itself could not say so."""
+        """The workers of a cell crashed until no retry was left: the cell itself could not say so.
+
+        A worker that dies between two cells makes Tune give up the second at once; that one stays without a record.
+        """
         cell = self._cells[trial.config["id"]]
         with contextlib.suppress(OSError):  # then the cell stays without a record, and a later run takes it up
-            if self._stop.reason is None and self._ledger.get(cell.id) is None:
-                error = str(trial.get_error())
+            used_up = trial.num_failures > self._retries
+            if used_up and self._stop.reason is None and self._ledger.get(cell.id) is None:
+                error = str(trial.get_error() or "its worker process died")
                 commit_crash(cell, self._ledger, error, Status.OOM if _OOM_KILL in error else Status.FAILED)
         self._ended(cell.id)
 
