@@ -1,4 +1,4 @@
-"""The committed example: its README names every field of its files, and its report is that of its records."""
+"""The committed examples: a README names every field of their files, and the reports are those of their records."""
 
 from pathlib import Path
 
@@ -34,8 +34,9 @@ def test_the_readme_names_every_metric_and_time_of_the_records() -> None:
             assert f"`{name}`" in README
 
 
-def test_the_report_is_that_of_the_records() -> None:
-    ledger = Ledger(EXAMPLE)
+@pytest.mark.parametrize("example", sorted(EXAMPLE.parent.iterdir()), ids=lambda path: path.name)
+def test_the_report_is_that_of_the_records(example: Path) -> None:
+    ledger = Ledger(example)
     report = build(Plan.load(ledger.plan_file), ledger.records(), ledger.history)
-    page = sections.document(report, pictures(report), sections.Beside.of(EXAMPLE))
-    assert (EXAMPLE / "report/index.md").read_text(encoding="utf-8") == markdown(page)
+    page = sections.document(report, pictures(report), sections.Beside.of(example))
+    assert (example / "report/index.md").read_text(encoding="utf-8") == markdown(page)

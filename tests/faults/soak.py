@@ -63,12 +63,12 @@ def main() -> int:
         codes: Counter[int] = Counter()
         while kills:
             process = rough.start()
-            end = time.monotonic() + 12 + draw.uniform(0, 20)
+            end = time.monotonic() + 15 + draw.uniform(0, 35)  # some cells get far, some not
             while process.poll() is None and kills:
                 if time.monotonic() < end:
                     time.sleep(0.2)
                     continue
-                end = time.monotonic() + draw.uniform(1, 15)
+                end = time.monotonic() + draw.uniform(1, 20)
                 kind = draw.choice(["driver", "worker", "worker", "ray"])
                 hit = victims(process, kind)
                 if hit:
