@@ -3,22 +3,22 @@
 import contextlib
 import os
 import secrets
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import psutil
 from ray import tune
 
 from ablation.errors import INTERRUPTED
 from ablation.ledger import Ledger
-from ablation.schedule.cluster import alive
 
 GRACE = 12.0  # seconds that running cells get to write a checkpoint
-WATCH_INTERVAL = 0.05  # seconds; a raylet outlives its agent by about as long, and the driver the raylet by little more
+WATCH_INTERVAL = 1000.0  # milliseconds between two looks whether the sweep is over
 
 
 class _Abort(BaseException):
@@ -67,12 +67,23 @@ class Stop(Unsaved, tune.Stopper):
         return self
 
     def _watch_lifelines(self) -> None:
-        while not self._over.wait(WATCH_INTERVAL):
-            dead = [process for process in self._lifelines if not alive(process)]
-            if dead and not self._over.is_set():
-                self._end_without_main_thread(f"Ray's process {dead[0].pid} died")
+        """Wakes as soon as one of them dies: a raylet outlives its agent by milliseconds, and the driver the raylet."""
+        with contextlib.ExitStack() as stack:
+            watched, pids = select.poll(), dict[int, int]()
+            for process in self._lifelines:
+                try:
+                    file = os.pidfd_open(process.pid)
+                except ProcessLookupError:
+                    self._end_without_main_thread(process.pid)
+                stack.callback(os.close, file)
+                watched.register(file, select.POLLIN)
+                pids[file] = process.pid
+            while not self._over.is_set():
+                dead = watched.poll(WATCH_INTERVAL)
+                if dead and not self._over.is_set():
+                    self._end_without_main_thread(pids[dead[0][0]])
 
-    def _end_without_main_thread(self, reason: str) -> None:
+    def _end_without_main_thread(self, dead: int) -> NoReturn:
         """The main thread may wait for the dead without an ear for signals, and Ray would then end the process.
 
         What is left of Ray goes first, since it would end this process as soon as it hears of the death.
@@ -80,7 +91,7 @@ class Stop(Unsaved, tune.Stopper):
         for process in (*self._lifelines, *psutil.Process().children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        self._tell(f"{reason}; go on with: ablation resume {self.file.parent}")
+        self._tell(f"Ray's process {dead} died; go on with: ablation resume {self.file.parent}")
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
         sys.stdout.flush()
