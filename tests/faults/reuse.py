@@ -31,7 +31,7 @@ def main() -> int:
         print(f"{growth:+.1f} MiB since a fifth of them")
         different = [cell_id for cell_id, record in sweep.records().items() if alone(sweep, cell_id) != shared(record)]
         print(f"{len(sweep.records())} records, {len(different)} differ from a fresh process's")
-        return 1 if different or growth > 20 else 0
+        return 1 if different or growth > memory[-1] / 10 else 0  # the allocator keeps a part of what it was given back
 
 
 def measure(sweep: Sweep) -> list[float]:
