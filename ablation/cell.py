@@ -152,7 +152,7 @@ class Cell(Frozen):
     @cached_property
     def id(self) -> str:
         """Names the record: the hash of the pretraining key and the evaluation protocol with its version."""
-        named = self.evaluation.model_dump(mode="json", include={"protocol", "version"})
+        named = {"protocol": self.evaluation.protocol, "version": self.evaluation.version}
         evaluation = named | self.evaluation.model_dump(mode="json", exclude_defaults=True)
         return _digest({"pretraining_key": self.pretraining_key, "evaluation": evaluation})
 

@@ -244,7 +244,8 @@ def _repeated_key(text: bytes) -> str | None:
     found: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
-        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        if len({key for key, _ in pairs}) < len(pairs):
+            found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
 
     json.loads(text, object_pairs_hook=note)
     return found[0] if found else None
