@@ -156,10 +156,8 @@ def _effect_entries(report: Report, effect: Effect, *, correlation: bool) -> lis
     r = effect.paired.correlation
     extra = [DASH if r is None else f"{r:.2f}".replace("-", MINUS)] if correlation else []
     verdict = Entry(effect.verdict, bold=effect.resolved or effect.equivalent)
-    where, shown = (
-        [report.grid.subject(effect.losses), str(effect.batch_size)],
-        [str(pairs), *extra, p_value(effect.paired.p)],
-    )
+    where = [report.grid.subject(effect.losses), str(effect.batch_size)]
+    shown = [str(pairs), *extra, p_value(effect.paired.p)]
     tests = [Entry(p_value(effect.p_holm), bold=effect.resolved), Entry(p_value(effect.paired.sign_flip))]
     if report.plan.report.equivalence_margin:
         shown_bold = effect.equivalent and effect.p_equivalence is not None
