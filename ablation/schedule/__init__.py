@@ -72,7 +72,7 @@ def run(
                 left = [cell for cell in wave if ledger.get(cell.id) is None]
                 if left and stop.reason is None:
                     requests, queue = _queued(left, plan.resources, max_concurrent)
-                    _tuner(function, requests, queue, storage, retries, (stop, watcher)).fit()
+                    _tuner(function, requests, queue, stop, watcher, storage, retries).fit()
     return stop.reason
 
 
@@ -87,11 +87,12 @@ def _tuner(
     function: Callable[..., None],
     requests: Mapping[str, Request],
     queue: Queue,
+    stop: Stop,
+    watcher: Watcher,
     storage: Path,
     retries: int,
-    eyes: tuple[Stop, Watcher],
 ) -> tune.Tuner:
-    """Tune, to be thrown away after use; `eyes` are what stops it, and what sees how it goes."""
+    """Tune, to be thrown away after use."""
     return tune.Tuner(
         tune.with_resources(function, resources(requests)),
         tune_config=tune.TuneConfig(
@@ -105,9 +106,9 @@ def _tuner(
             name=secrets.token_hex(4),
             storage_path=str(storage),
             verbose=0,
-            stop=eyes[0],
+            stop=stop,
             failure_config=tune.FailureConfig(max_failures=retries),
-            callbacks=[eyes[1]],
+            callbacks=[watcher],
         ),
     )
 
