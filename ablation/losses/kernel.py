@@ -7,9 +7,10 @@ Shapes: B images, two views each; N = 2B rows; z is (N, d) with rows of unit len
     v_i = lse_neg_i - s_pos_i = log xi_i
 
 Since self and positive are the only two rows of the same image, "other image" is the whole mask: seen as
-(view, image, view, image), the masked logits are one diagonal. Blocks are therefore blocks of images, both views.
+(image, view, image, view), the masked logits are one diagonal. Blocks are therefore blocks of images, both views.
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,10 +20,11 @@ from torch.autograd.function import once_differentiable
 
 Temperature = float | Tensor  # a tensor has no dimension; it may require a gradient
 
-# On a CPU, 1 to 8 MiB measure alike at B 2048; 4 MiB also hold B 512 in one block, where nothing is recomputed.
-# Elsewhere launching kernels is what costs, so that fewer and larger blocks are better.
+# Of the logits formed at a time. On a CPU, 2 to 16 MiB measure alike from B 2048 on. Elsewhere launching kernels is what
+# costs, so that fewer and larger blocks are better.
 _CPU_BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 64 * 2**20
+_FEWEST_BLOCKS = 4  # of a matrix above a quarter of that: halving its work is worth more than keeping it
 
 
 def log_xi(z: Tensor, temperature: Temperature) -> Tensor:
@@ -47,13 +49,20 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
     """
     images = count_images(z)
     if block is None:
-        block_bytes = _CPU_BLOCK_BYTES if z.device.type == "cpu" else _DEVICE_BLOCK_BYTES
-        block = max(1, block_bytes // (4 * images * z.element_size()))
+        block = _usual_block(images, z)
     if block < 1:
         raise ValueError(f"a block holds at least one image, not {block}")
     with _without_autocast(z):
-        lse_neg, s_pos = _Contrast.apply(z, temperature, min(block, images))
+        lse_neg, s_pos = _Whole.apply(z, temperature) if block >= images else _Tiled.apply(z, temperature, block)
     return lse_neg, s_pos
+
+
+def _usual_block(images: int, z: Tensor) -> int:
+    block_bytes = _CPU_BLOCK_BYTES if z.device.type == "cpu" else _DEVICE_BLOCK_BYTES
+    image_bytes = 4 * images * z.element_size()
+    if images * image_bytes <= block_bytes // _FEWEST_BLOCKS:
+        return images
+    return max(1, min(images // _FEWEST_BLOCKS, block_bytes // image_bytes))
 
 
 def drawn_logits(z: Tensor, temperature: Temperature, chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,57 +89,107 @@ def count_images(z: Tensor) -> int:
     return len(z) // 2
 
 
-class _Contrast(torch.autograd.Function):
-    """Keeps the logits for backward where one block holds them all, recomputes them block by block otherwise.
+class _Whole(torch.autograd.Function):
+    """Forms all logits at once and keeps them for backward: what few images are fastest with."""
 
-    Results are written into tensors made before the loop: a small tensor that outlives its block would keep the C
-    library's heap from reusing the block's memory, and the process would grow to the size of the full matrix.
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, temperature: Temperature) -> tuple[Tensor, Tensor]:
+        images = len(z) // 2
+        scaled = z / temperature
+        logits = scaled @ z.T
+        pairs = logits.diagonal(images)
+        s_pos = torch.cat((pairs, pairs))
+        logits.view(2, images, 2, images).diagonal(0, 1, 3).fill_(-torch.inf)
+        lse_neg = logits.logsumexp(1)
+        ctx.save_for_backward(scaled, logits, lse_neg)
+        return lse_neg, s_pos
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_lse: Tensor, grad_pos: Tensor) -> tuple[Tensor, Tensor | None]:
+        scaled, logits, lse_neg = ctx.saved_tensors
+        images = len(logits) // 2
+        with _without_autocast(scaled):
+            weights = (logits - lse_neg[:, None]).exp_().mul_(grad_lse[:, None])
+            weights = weights + weights.T  # row i as an anchor, and as a negative of row j
+            pair_grad = grad_pos[:images] + grad_pos[images:]  # s_pos is one number for the two anchors of an image
+            weights.diagonal(images).copy_(pair_grad)
+            weights.diagonal(-images).copy_(pair_grad)
+            grad = weights @ scaled
+        return grad, _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None
+
+
+class _Tiled(torch.autograd.Function):
+    """Works in tiles: the rows of a block of images against the rows from there on, since s is symmetric.
+
+    Recomputes the logits for backward, tile by tile. Inside, the two views of an image are neighbours, so that a tile
+    is a slice.
+
+    Results are written into tensors made before the loop: a small tensor that outlives its tile would keep the C
+    library's heap from reusing the tile's memory, and the process would grow to the size of the full matrix.
     """
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, temperature: Temperature, block: int) -> tuple[Tensor, Tensor]:
-        images = len(z) // 2
+        z = _neighbours(z)
         scaled = z / temperature
-        logits, lse_neg = None, z.new_empty(2, images)
-        for start in range(0, images, block):
-            logits = _logits(scaled, z, start, block)
-            lse_neg[:, start : start + block] = logits.logsumexp(2)
-        s_pos = (scaled[:images] * z[images:]).sum(1)
-        ctx.save_for_backward(z, scaled, lse_neg, logits if block == images else None)
+        lse_neg = z.new_full((len(z),), -torch.inf)
+        for rows, rest in _tiles(len(z), block):
+            logits = _logits(scaled, z, rows)
+            lse_neg[rows] = lse_neg[rows].logaddexp(logits.logsumexp(1))
+            lse_neg[rest] = lse_neg[rest].logaddexp(logits[:, len(logits) :].logsumexp(0))
+        s_pos = (scaled[0::2] * z[1::2]).sum(1)
+        ctx.save_for_backward(z, scaled, lse_neg)
         ctx.block = block
-        return lse_neg.flatten(), torch.cat((s_pos, s_pos))
+        return _by_view(lse_neg), torch.cat((s_pos, s_pos))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_lse: Tensor, grad_pos: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        z, scaled, lse_neg, kept = ctx.saved_tensors
-        images = len(z) // 2
-        anchor_lse, anchor_grad = lse_neg[:, :, None], grad_lse.view(2, images, 1)
-        grad = scaled.new_empty(2, images, z.shape[1])
+        z, scaled, lse_neg = ctx.saved_tensors
+        grad_lse = _neighbours(grad_lse)
+        pair_grad = grad_pos.view(2, -1).sum(0)  # as above
+        grad = (scaled.view(-1, 2, z.shape[1]).flip(1) * pair_grad[:, None, None]).view_as(z)
         with _without_autocast(z):
-            for start in range(0, images, ctx.block):
-                logits = _logits(scaled, z, start, ctx.block) if kept is None else kept
-                rows = slice(start, start + ctx.block)
-                # s is symmetric: row i receives what it does as an anchor and what it does as a negative of anchor j,
-                # g_i exp(s_ij - lse_i) + g_j exp(s_ij - lse_j), and one product with z collects both.
-                weights = (logits - anchor_lse[:, rows]).exp_().mul_(anchor_grad[:, rows])
-                weights.addcmul_((logits - lse_neg.flatten()).exp_(), grad_lse)
-                grad[:, rows] = (weights.flatten(0, 1) @ scaled).view(2, -1, z.shape[1])
-        # s_pos is one number for the two rows of an image, so that each row gets both anchors' gradients.
-        pairs = scaled.view(2, images, -1).flip(0)
-        grad = grad.addcmul_(pairs, grad_pos.view(2, images, 1).sum(0)).view_as(z)
-        # s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2.
-        grad_temperature = (scaled * grad).sum().mul(-0.5) if ctx.needs_input_grad[1] else None
-        return grad, grad_temperature, None
+            for rows, rest in _tiles(len(z), ctx.block):
+                logits = _logits(scaled, z, rows)
+                columns = slice(rows.start, None)
+                # Row i receives what it does as an anchor and what it does as a negative of anchor j,
+                # g_i exp(s_ij - lse_i) + g_j exp(s_ij - lse_j); so does row j, by the same weight.
+                weights = (logits - lse_neg[rows, None]).exp_().mul_(grad_lse[rows, None])
+                weights.addcmul_(logits.sub_(lse_neg[columns]).exp_(), grad_lse[columns])
+                grad[rows].addmm_(weights, scaled[columns])
+                grad[rest].addmm_(weights[:, len(weights) :].T, scaled[rows])
+        return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None
 
 
-def _logits(scaled: Tensor, z: Tensor, start: int, block: int) -> Tensor:
-    """s_ij of the images from `start`, (2, block, 2B), with -inf where j is i or its positive."""
-    images = len(z) // 2
-    rows = scaled.view(2, images, -1)[:, start : start + block].flatten(0, 1)
-    logits = (rows @ z.T).view(2, -1, 2, images)
-    logits.diagonal(start, 1, 3).fill_(-torch.inf)
-    return logits.flatten(2)
+def _grad_temperature(scaled: Tensor, grad: Tensor) -> Tensor:
+    """s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2."""
+    return (scaled * grad).sum().mul(-0.5)
+
+
+def _neighbours(rows: Tensor) -> Tensor:
+    """(2B, ...), view by view -> image by image, its two views side by side."""
+    return rows.view(2, len(rows) // 2, *rows.shape[1:]).transpose(0, 1).reshape(rows.shape)
+
+
+def _by_view(rows: Tensor) -> Tensor:
+    """The inverse of `_neighbours`."""
+    return rows.view(len(rows) // 2, 2, *rows.shape[1:]).transpose(0, 1).reshape(rows.shape)
+
+
+def _tiles(count: int, block: int) -> Iterator[tuple[slice, slice]]:
+    """Of `count` rows, each block of images and all that come after it."""
+    for start in range(0, count, 2 * block):
+        stop = min(start + 2 * block, count)
+        yield slice(start, stop), slice(stop, count)
+
+
+def _logits(scaled: Tensor, z: Tensor, rows: slice) -> Tensor:
+    """s_ij of the rows against themselves and all that come after, with -inf where j is i or its positive."""
+    logits = scaled[rows] @ z[rows.start :].T
+    logits.view(len(logits) // 2, 2, -1, 2).diagonal(0, 0, 2).fill_(-torch.inf)
+    return logits
 
 
 def _without_autocast(z: Tensor) -> AbstractContextManager[None]:
