@@ -20,8 +20,8 @@ from torch.autograd.function import once_differentiable
 
 Temperature = float | Tensor  # a tensor has no dimension; it may require a gradient
 
-# Of the logits formed at a time. On a CPU, 2 to 16 MiB measure alike from B 2048 on. Elsewhere launching kernels is what
-# costs, so that fewer and larger blocks are better.
+# Of the logits formed at a time. On a CPU, 2 to 16 MiB measure alike from B 2048 on. Elsewhere launching kernels is
+# what costs, so that fewer and larger blocks are better.
 _CPU_BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 64 * 2**20
 _FEWEST_BLOCKS = 4  # of a matrix above a quarter of that: halving its work is worth more than keeping it
@@ -164,7 +164,7 @@ class _Tiled(torch.autograd.Function):
 
 
 def _grad_temperature(scaled: Tensor, grad: Tensor) -> Tensor:
-    """s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2."""
+    """By Euler: s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2."""
     return (scaled * grad).sum().mul(-0.5)
 
 

@@ -87,9 +87,9 @@ def apply(images: Tensor, parameters: Parameters) -> Tensor:
     x = _separable(pairs, *_crop_weights(parameters, images.shape[-1], images.device))
     if parameters.factors is not None and parameters.order is not None:
         _apply_jitter(x, parameters.factors, parameters.order)
-    if parameters.grayscale is not None:  # saturation 0
-        gray = _per_view(parameters.grayscale.float(), x.device)
-        _blend(x, 1 - gray, torch.zeros_like(gray), gray)
+    if parameters.grayscale is not None:
+        rows = parameters.grayscale.nonzero().squeeze(1).to(x.device)
+        x.index_copy_(0, rows, _luma(x.index_select(0, rows)).expand(-1, x.shape[1], -1, -1))
     if parameters.sigma is not None:
         weights = _blur_weights(parameters.sigma.to(x.device), images.shape[-1])
         x = _separable(x, weights, weights)
@@ -177,7 +177,7 @@ def _separable(x: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
     result = torch.empty_like(x)
     for start in range(0, len(x), max(1, views)):
         block = slice(start, start + max(1, views))
-        wide = torch.matmul(x[block].flatten(1, 2), horizontal[block].mT).view_as(x[block])
+        wide = torch.bmm(x[block].flatten(1, 2), horizontal[block].mT).view_as(x[block])
         torch.matmul(vertical[block].unsqueeze(1), wide, out=result[block])
     return result
 
@@ -223,7 +223,7 @@ def _blend(x: Tensor, ratio: Tensor, to_mean: Tensor, to_luma: Tensor) -> None:
         luma = _luma(x)
         mean = luma.mean((1, 2, 3), keepdim=True)
         target = luma.mul_(to_luma).add_(mean.mul_(to_mean))
-    x.mul_(ratio).add_(target).clamp_(0, 1)
+    torch.addcmul(target, x, ratio, out=x).clamp_(0, 1)
 
 
 def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
