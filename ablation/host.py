@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import psutil
+
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -32,6 +34,12 @@ def memory_room(cgroups: Path) -> int | None:
             cached = int(stat[stat.index(cache) + 1]) if cache in stat else 0
             return int(limit[0]) - int(used[0]) + cached
     return None
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take, within the container's limit."""
+    free, room = psutil.virtual_memory().available, memory_room(CGROUPS)
+    return free if room is None else min(free, room)
 
 
 def _words(file: Path) -> list[str]:

@@ -143,6 +143,8 @@ class Environment(Frozen):
     threads: Count  # of torch, in the trial
     device: str  # cpu, cuda, ...
     device_name: str
+    compiled: bool = False  # the network, by torch.compile
+    micro_batch: Annotated[int, Field(ge=1)] | Literal["all"] = "all"  # images whose activations were kept at a time
 
 
 class Record(Frozen):

@@ -70,6 +70,18 @@ def _gpus(value: object) -> object:
     return number
 
 
+def _compile(value: object) -> object:
+    if isinstance(value, bool) or value == "auto":
+        return value
+    raise ValueError("should be true, false or auto")
+
+
+def _micro_batch(value: object) -> object:
+    if value in ("all", "auto") or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    raise ValueError("should be all, auto or a number of images")
+
+
 def _seconds(value: object) -> object:
     units = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
     text = "" if isinstance(value, bool) else str(value)
@@ -88,7 +100,7 @@ def _margin(value: object) -> object:
 
 
 class Resources(Frozen):
-    """What a trial may use. Nothing here changes a result, so nothing here enters an id."""
+    """What a trial may use. Nothing here changes a result by more than rounding, so nothing here enters an id."""
 
     model_config = ConfigDict(strict=True)
 
@@ -96,6 +108,9 @@ class Resources(Frozen):
     gpus_per_trial: Annotated[float | Literal["auto"], BeforeValidator(_gpus)] = (
         "auto"  # one where there are GPUs, else 0
     )
+    compile: Annotated[bool | Literal["auto"], BeforeValidator(_compile)] = False  # see `pretrain.execution`
+    micro_batch: Annotated[int | Literal["all", "auto"], BeforeValidator(_micro_batch)] = "all"
+    """Images whose activations are kept at a time; those of the others are computed again for the backward pass."""
     time_limit: Annotated[float | None, BeforeValidator(_seconds)] = None  # seconds of one cell, over all its attempts
     max_retries: int = Field(default=3, ge=0)  # of a crashed trial
     data_root: str | None = Field(default=None, min_length=1)  # where dataset files lie
@@ -199,6 +214,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Sweep:
     layout = _read_layout(document)
     axes, points, warnings = _expand(document, layout.resources.root() if layout else None)
     _check_report(document, points)
+    _check_micro_batch(document, points)
     if document.problems or layout is None:
         raise SweepErrors(document.problems)
     return Sweep(
@@ -580,6 +596,19 @@ def _check_report(document: Document, points: Sequence[Point]) -> None:
         losses = list(dict.fromkeys(str(recipe.text(point, "loss")) for point in points))
         for i, pair in enumerate(comparisons):
             _check_comparison(document, pair, ("report", "comparisons", i), losses)
+
+
+def _check_micro_batch(document: Document, points: Sequence[Point]) -> None:
+    """Reports a micro-batch that batch norm would span."""
+    resources = document.data.get("resources")
+    images = resources.get("micro_batch") if isinstance(resources, dict) else None
+    if type(images) is not int:
+        return
+    pairs = {tuple(recipe.value_at(point, key) for key in ("batch_size", "norm_batch")) for point in points}
+    groups = [batch if group == "all" else group for batch, group in pairs]
+    if widest := max((group for group in groups if type(group) is int and group > images), default=None):
+        message = f"batch norm spans {widest} images, more than {images}; set norm_batch to at most {images}"
+        document.report(("resources", "micro_batch"), message)
 
 
 def _check_comparison(document: Document, pair: Any, path: KeyPath, losses: Sequence[str]) -> None:

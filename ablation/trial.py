@@ -19,9 +19,10 @@ from ablation.ledger import Ledger
 from ablation.pretrain.checkpoint import Checkpoints
 from ablation.pretrain.data import Images
 from ablation.pretrain.encoder import Encoder, build_encoder, weights_hash
+from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.loop import DivergedError, Training
 from ablation.pretrain.trained import Trained
-from ablation.record import Failure, History, Outcome, Record, Status
+from ablation.record import Environment, Failure, History, Outcome, Record, Status
 
 PROGRESS_INTERVAL = 1.0  # seconds between two looks at the clock's consequences: progress, stop, time limit
 
@@ -59,6 +60,7 @@ class Trial:
     time_limit: float | None = None  # seconds of pretraining, over all attempts
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[Progress], None] = lambda _: None
+    execution: Execution = PLAIN
     checkpoint_interval: float = 30.0  # seconds
     training: Training | None = None  # None before it begins, and where there is none
 
@@ -112,7 +114,7 @@ class Trial:
 
     def _pretrain(self, checkpoints: Checkpoints) -> Trained:
         """Pretrains from the newest checkpoint, or from the start, to the last update."""
-        training = self.training = Training(self.cell, self.images, self.device, self._curve_knn)
+        training = self.training = Training(self.cell, self.images, self.device, self._curve_knn, self.execution)
         if (state := checkpoints.latest(damaged=self.ledger.quarantine)) is not None:
             training.restore(state)
             self._log(f"goes on after step {training.step}")
@@ -160,7 +162,6 @@ class Trial:
         record = _record(
             self.cell,
             self.ledger,
-            self.device,
             status=status,
             outcome=finished.outcome() if finished else None,
             failure=failure,
@@ -170,10 +171,19 @@ class Trial:
                 "evaluation": finished.seconds if finished else 0.0,
             },
             peak_memory_bytes=environment.peak_memory(self.device),
+            environment=self._environment(),
         )
         self.ledger.put(record, progress.history if progress else History())
         self._log(f"{status}\n{failure.traceback}" if failure else f"{status}")
         return record
+
+    def _environment(self) -> Environment:
+        found = environment.describe(self.device)
+        if self.training is None:
+            return found
+        forward = self.training.forward
+        used = {"compiled": forward.compiled, "micro_batch": forward.micro_batch or "all"}
+        return found.model_copy(update=used)
 
     def _log(self, what: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -184,12 +194,13 @@ class Trial:
 def commit_crash(cell: Cell, ledger: Ledger, reason: str, status: Status = Status.FAILED) -> Record:
     """The record of a cell whose worker died, again and again, without a word; written by another process."""
     failure = Failure(kind="WorkerDied", message=reason, step=None)
-    record = _record(cell, ledger, torch.device("cpu"), status=status, failure=failure)
+    where = environment.describe(torch.device("cpu"))
+    record = _record(cell, ledger, status=status, failure=failure, environment=where)
     ledger.put(record, History())
     return record
 
 
-def _record(cell: Cell, ledger: Ledger, device: torch.device, **found: Any) -> Record:
+def _record(cell: Cell, ledger: Ledger, **found: Any) -> Record:
     defaults: dict[str, Any] = {"outcome": None, "data_checksum": None, "timings": {}, "peak_memory_bytes": None}
     return Record(
         id=cell.id,
@@ -197,7 +208,6 @@ def _record(cell: Cell, ledger: Ledger, device: torch.device, **found: Any) -> R
         cell=cell,
         attempts=Checkpoints.attempts(ledger.work(cell.pretraining_key)),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment=environment.describe(device),
         **{**defaults, **found},
     )
 

@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "report": {"catalog", "cell", "durable", "errors", "plan", "record"},
     "gallery": {"catalog", "cell", "durable", "errors", "plan", "pretrain"},
     "losses": {"catalog", "cell", "errors", "user_loss"},
-    "pretrain": {"catalog", "cell", "durable", "errors", "image_folder", "losses", "places", "record"},
+    "pretrain": {"catalog", "cell", "durable", "errors", "host", "image_folder", "losses", "places", "record"},
     "evaluate": {"cell", "pretrain"},
     "environment": {"record"},
     "cleanup": {"durable", "ledger", "pretrain", "record"},

@@ -142,6 +142,7 @@ def trial(
     from ablation.environment import default_device
     from ablation.ledger import Ledger
     from ablation.pretrain.data import load
+    from ablation.pretrain.execution import Execution
     from ablation.trial import Trial
 
     planned = plans.read(file, overrides or [])
@@ -156,6 +157,7 @@ def trial(
             images,
             Ledger(Path(folder)),
             device=default_device(),
+            execution=Execution(compile=planned.resources.compile, micro_batch=planned.resources.micro_batch),
             time_limit=planned.resources.time_limit,
             progress=lambda p: print(progress_line(p), file=sys.stderr),
         ).run()

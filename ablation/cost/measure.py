@@ -13,6 +13,7 @@ from ablation.cost.probe import Order
 from ablation.environment import default_device
 from ablation.host import usable_cpus
 from ablation.plan import Plan
+from ablation.pretrain.execution import Execution
 
 TIMEOUT = 900.0  # seconds for one measurement
 KILLED = -9  # exit code of a process that the system ended, as it does where memory is short
@@ -25,7 +26,9 @@ def measure(plan: Plan, tell: Callable[[Measurement], None]) -> list[Measurement
     """
     kinds = {normal.id: normal for normal in (normal_form(planned.cell) for planned in plan.cells)}
     threads, gpu = plan.resources.cpus_per_trial, plan.resources.gpus_per_trial != 0
-    orders = [Order(cell=cell, threads=threads, gpu=gpu) for cell in kinds.values()]
+    # by auto, long runs are compiled, which makes them faster: what is measured is the most that they take
+    execution = Execution(compile=plan.resources.compile is True, micro_batch=plan.resources.micro_batch)
+    orders = [Order(cell=cell, threads=threads, gpu=gpu, execution=execution) for cell in kinds.values()]
     orders.sort(key=lambda order: order.cell.relative_cost, reverse=True)
     on_cpu = not gpu or default_device().type == "cpu"
     found = []

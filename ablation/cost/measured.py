@@ -109,7 +109,9 @@ def _key(normal: Cell, resources: Resources) -> str:
 
 def _suffix(resources: Resources) -> str:
     """What of the resources decides how fast a step is."""
-    return f"-{resources.cpus_per_trial}-{'cpu' if resources.gpus_per_trial == 0 else 'any'}"
+    compiled = "-compiled" if resources.compile is True else ""
+    held = "" if resources.micro_batch == "all" else f"-{resources.micro_batch}"
+    return f"-{resources.cpus_per_trial}-{'cpu' if resources.gpus_per_trial == 0 else 'any'}{compiled}{held}"
 
 
 def _file() -> Path:

@@ -19,6 +19,7 @@ from ablation.evaluate.knn import knn_top1
 from ablation.evaluate.linear import linear_evaluation
 from ablation.evaluate.protocol import CURVE_BANK, CURVE_QUERIES
 from ablation.pretrain.data import Images
+from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.loop import CURVE_POINTS, Training
 from ablation.pretrain.random import stream
 from ablation.record import Status
@@ -37,6 +38,7 @@ class Order(Frozen):
     cell: Cell  # in normal form
     threads: int
     gpu: bool  # whether a GPU may be used
+    execution: Execution = PLAIN
 
 
 def measure(order: Order) -> Measurement:
@@ -45,17 +47,18 @@ def measure(order: Order) -> Measurement:
     device = environment.default_device() if order.gpu else torch.device("cpu")
     found = Measurement(cell=order.cell, device=environment.describe(device).device_name, **_gpus(device), failure=None)
     try:
-        return found.model_copy(update=_measured(order.cell, device))
+        return found.model_copy(update=_measured(order, device))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the cell would meet
         failure = "out of memory" if status_of(error) is Status.OOM else f"{type(error).__name__}: {error}"
         return found.model_copy(update={"failure": failure})
 
 
-def _measured(cell: Cell, device: torch.device) -> dict[str, float]:
+def _measured(order: Order, device: torch.device) -> dict[str, float]:
+    cell = order.cell
     assert cell.pretraining is not None
     images = _random_images(cell)
     environment.reset_peak_memory(device)
-    training = Training(cell, images, device, evaluate=lambda _: 0.0)
+    training = Training(cell, images, device, lambda _: 0.0, order.execution)
     step = _seconds_each(training.advance, device)
     peak = _peak(device)
     encoder = training.encoder.float()

@@ -14,7 +14,7 @@ import psutil
 
 from ablation import durable
 from ablation.doctor.finding import Finding, Place, fix, note, ok
-from ablation.host import CGROUPS, cpu_limit, memory_room, usable_cpus
+from ablation.host import CGROUPS, cpu_limit, free_memory, usable_cpus
 
 GB = 10**9
 WORKER = 0.5 * GB  # memory of one more trial, beyond what processes share
@@ -43,9 +43,7 @@ def cpus(_: Place) -> Iterator[Finding]:
 
 def memory(_: Place) -> Iterator[Finding]:
     """Free memory beside what trials need."""
-    free = psutil.virtual_memory().available
-    if (room := memory_room(CGROUPS)) is not None:
-        free = min(free, room)
+    free = free_memory()
     slots = usable_cpus()
     fitting = int((free - BASE) / WORKER) + 1
     if free < BASE:

@@ -18,6 +18,8 @@ from ablation.pretrain.batches import Batches
 from ablation.pretrain.data import Images
 from ablation.pretrain.diagnosis import diagnose
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
+from ablation.pretrain.execution import PLAIN, Execution
+from ablation.pretrain.forward import Forward
 from ablation.pretrain.objective import Objective
 from ablation.pretrain.optim import build_optimizer, learning_rate_at
 from ablation.pretrain.order import SampleOrder
@@ -77,7 +79,14 @@ class _Update(NamedTuple):
 class Training:
     """The whole state of one run. `advance` does one update; `state` and `restore` carry it over an interruption."""
 
-    def __init__(self, cell: Cell, images: Images, device: torch.device, evaluate: Callable[[Encoder], float]) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        images: Images,
+        device: torch.device,
+        evaluate: Callable[[Encoder], float],
+        execution: Execution = PLAIN,
+    ) -> None:
         """`evaluate`: accuracy of the encoder on the validation split; must leave it as it was."""
         assert cell.pretraining is not None
         self.recipe: Pretraining = cell.pretraining
@@ -91,6 +100,15 @@ class Training:
         self.encoder = encoder.to(device, self.dtype).train()
         self.head = head.to(device, self.dtype).train()
         self.objective = Objective(recipe, seed).to(device)
+        self.forward = Forward(
+            self.encoder,
+            self.head,
+            self.objective,
+            recipe,
+            execution,
+            image_shape=(channels, image_size, image_size),
+            device=device,
+        )
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
         self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
         self.batches = Batches(images, SampleOrder(seed, len(images.train_images), recipe.batch_size), device)
@@ -147,18 +165,17 @@ class Training:
     def _update(self, views: Tensor, labels: Tensor) -> "_Update":
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        z = self.objective.rows(self._head_output(views.to(self.dtype)))
         temperature = self.objective.temperature()
         due = self.step + 1 in self._diagnosed
-        if due:
-            z.retain_grad()
-        loss: Tensor = self.objective(z, labels, self.step)
+        nudge = self._zeros() if due or self.forward.nudged else None
+        z, loss = self.forward(views.to(self.dtype), labels, nudge, self.step)
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         diagnostics = None
         if due and loss.isfinite():
-            assert z.grad is not None
-            diagnostics = diagnose(self.objective, z, z.grad.double() / self.scaler.get_scale(), labels, self.step)
+            assert nudge is not None
+            assert nudge.grad is not None
+            diagnostics = diagnose(self.objective, z, nudge.grad.double() / self.scaler.get_scale(), labels, self.step)
         finite = loss.isfinite() & self._gradient_is_finite()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -177,15 +194,10 @@ class Training:
         assert first is not None
         return first.sum().isfinite()
 
-    def _head_output(self, views: Tensor) -> Tensor:
-        """The head's output (2B, d) for views (2B, C, S, S)."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-            size = self.recipe.norm_batch
-            if size is None:
-                return self.head(self.encoder(views))  # type: ignore[no-any-return]
-            parts = views.view(2, -1, *views.shape[1:]).split(size, dim=1)  # type: ignore[no-untyped-call]
-            features = [self.encoder(part.flatten(0, 1)).view(2, part.shape[1], -1) for part in parts]
-            return self.head(torch.cat(features, dim=1).flatten(0, 1))  # type: ignore[no-any-return]
+    def _zeros(self) -> Tensor:
+        """A nudge of the rows: see `Forward`."""
+        shape = (2 * self.recipe.batch_size, self.recipe.projection.out)
+        return torch.zeros(shape, dtype=self.dtype, device=self.device, requires_grad=True)
 
     def _as_evaluated(self) -> Encoder:
         """The encoder in float32."""

@@ -18,6 +18,8 @@ _ENVIRONMENT = {
     "threads": "Threads",
     "device": "Device",
     "device_name": "Device name",
+    "compiled": "Compiled network",
+    "micro_batch": "Micro-batch",
 }
 
 

@@ -14,6 +14,7 @@ from ablation.environment import default_device
 from ablation.ledger import Ledger
 from ablation.plan import Resources
 from ablation.pretrain.data import Images
+from ablation.pretrain.execution import Execution
 from ablation.trial import StorageError, Trial
 
 
@@ -37,6 +38,7 @@ def work(
             images[cell.dataset.model_dump_json()],
             ledger,
             device=default_device() if ray.get_gpu_ids() else torch.device("cpu"),
+            execution=Execution(compile=resources.compile, micro_batch=resources.micro_batch),
             time_limit=resources.time_limit,
             stop=Path(stop_file).exists,
             progress=lambda progress: tune.report(dataclasses.asdict(progress)),

@@ -56,7 +56,7 @@ def test_memory_for_trials(
     place: Place, monkeypatch: pytest.MonkeyPatch, free: int, verdict: Verdict, text: str
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
-    monkeypatch.setattr(machine, "memory_room", lambda _: None)
+    monkeypatch.setattr(host, "memory_room", lambda _: None)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free, total=64 * GB))
     found = one("memory", place)
     assert (found.verdict, text in found.text) == (verdict, True), found
