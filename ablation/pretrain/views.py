@@ -8,7 +8,7 @@ Shapes: B images; N = 2B views, view 1 of every image and then view 2; C channel
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ _LOG_RATIO: Final = math.log(4 / 3)  # aspect ratios are log-uniform in 3/4 .. 4
 _JITTER_PROBABILITY: Final = 0.8
 _SIGMA: Final = (0.1, 2.0)  # pixels
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
+_PART_BYTES: Final = 2**28  # of the views that are made at a time: what is made on the way takes a few times as much
 _CPU_BLOCK_BYTES: Final = 2**20  # of the views that are resampled at a time: as much as a core's cache holds
 
 # Columns of the table of uniforms, one row per image and view. The layout never depends on what is switched on, so
@@ -57,6 +58,10 @@ class Parameters:
     order: Tensor | None  # (N, k) int64: the operation that comes first, second, ...
     grayscale: Tensor | None  # (N,) bool
     sigma: Tensor | None  # (N,) float32, pixels; 0 where a view is not blurred
+
+    def of(self, rows: Tensor) -> "Parameters":
+        """Those of some of the views."""
+        return replace(self, **{name: value[rows] for name, value in vars(self).items() if value is not None})
 
 
 def draw(
@@ -127,7 +132,19 @@ class ViewMaker:
             steps=math.prod(images.shape[:-4]),
         )
         self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
+        if images.ndim == 4 and 8 * images.numel() > _PART_BYTES:
+            return self._in_parts(images, parameters)
         return normalise(apply(images, parameters), self._mean, self._std)
+
+    def _in_parts(self, images: Tensor, parameters: Parameters) -> Tensor:
+        """The same, of so many images at a time that little memory is needed beside the result."""
+        shape, form = (2 * len(images), *images.shape[1:]), torch.channels_last
+        views = torch.empty(shape, device=images.device, memory_format=form)
+        most = max(1, _PART_BYTES // (8 * images[0].numel()))
+        for rows in torch.arange(len(views)).view(2, -1).split(most, dim=1):  # type: ignore[no-untyped-call]
+            part = apply(images[rows[0, 0] : rows[0, -1] + 1], parameters.of(rows.flatten()))
+            views[rows.flatten().to(views.device)] = normalise(part, self._mean, self._std)
+        return views
 
 
 # Drawing

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from ablation.cell import Cell, Component, LearningRate, Pretraining, Projection, Views
 from ablation.environment import keep_freed_memory
 from ablation.pretrain.data import Images
+from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.loop import Training
 from ablation.pretrain.random import stream
 
@@ -51,6 +52,8 @@ def training(
     device: torch.device = CPU,
     *,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    norm_batch: int | None = None,
+    execution: Execution = PLAIN,
 ) -> Training:
     """A run on random images that never ends."""
     pretraining = Pretraining(
@@ -63,9 +66,10 @@ def training(
         learning_rate=LearningRate(peak=0.01, warmup_steps=0, schedule="constant"),
         views=VIEWS,
         precision=precision,
+        norm_batch=norm_batch,
     )
     cell = Cell(dataset=Component(name="cifar10"), encoder=encoder, seed=0, pretraining=pretraining)
-    return Training(cell, images(size, channels), device, evaluate=lambda _: 0.0)
+    return Training(cell, images(size, channels), device, lambda _: 0.0, execution)
 
 
 def bare(work: Training) -> Callable[[], None]:

@@ -65,8 +65,10 @@ def commits() -> Iterator[str]:
         print("SKIPPED: no other checkout is named", flush=True)
         return
     for title, width, size in bench_commits.CASES:
-        pairs = bench_commits.compare(Path(sys.argv[1]).resolve(), width, size, 8)
-        yield row(f"step, {title}, {size} px, B 8", "earlier commit", 1.4, [here / there for here, there in pairs])
+        for kind in (bench_commits.PLAIN, bench_commits.COMPILED):
+            pairs = bench_commits.compare(kind, Path(sys.argv[1]).resolve(), width, size, 8)
+            what = f"step, {title}, {size} px, B 8, {kind[2:]}"
+            yield row(what, "earlier commit", 1.4, [here / there for here, there in pairs])
 
 
 def trials() -> Iterator[str]:

@@ -299,3 +299,14 @@ def test_normalise_is_an_affine_map_per_channel() -> None:
     for channel in range(3):
         expected = (x[:, channel].clone() - mean[channel]) / std[channel]
         torch.testing.assert_close(normalise(x.clone(), mean, std)[:, channel], expected)
+
+
+@pytest.mark.parametrize("most", [1, 5, 16])
+def test_views_of_a_large_batch_are_made_part_by_part(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    images = pixels(16, 3, 16)
+    maker = ViewMaker(ALL, 16, 3, (0.4, 0.5, 0.6), (0.2, 0.3, 0.4), seed=0)
+    whole = maker(images, 3)
+    monkeypatch.setattr("ablation.pretrain.views._PART_BYTES", 8 * most * images[0].numel())
+    parts = maker(images, 3)
+    assert torch.equal(parts, whole)
+    assert parts.is_contiguous(memory_format=torch.channels_last)
