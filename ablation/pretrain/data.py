@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from ablation import catalog
@@ -87,6 +85,8 @@ def _images(
 
 def _digits(test_images: int) -> Parts:
     """Scikit-learn's digits; 0..16 becomes 0..255, rounded to the nearest, halves (8 -> 127.5) to even."""
+    from sklearn.datasets import load_digits
+
     bunch = load_digits()
     images = np.rint(bunch.images[:, None] * (255 / 16)).astype(np.uint8)
     labels = bunch.target.astype(np.int64)
@@ -126,6 +126,8 @@ def _statistics(images: Stored) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def _hold_out(labels: Labels, size: int) -> tuple[Labels, Labels]:
     """Indices of what stays and of a stratified hold-out of `size`, both ascending."""
+    from sklearn.model_selection import train_test_split
+
     stays, held_out = train_test_split(np.arange(len(labels)), test_size=size, random_state=0, stratify=labels)
     return np.sort(stays), np.sort(held_out)
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 
-from timm.optim.lars import Lars
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
@@ -24,6 +23,8 @@ def build_optimizer(
     extra = list(undecayed)
     decay = float(given["weight_decay"])
     if component.name == "lars":
+        from timm.optim.lars import Lars
+
         vectors = [*(p for p in parameters if p.ndim <= 1), *extra]
         groups = [
             {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay, "always_adapt": True},
