@@ -602,7 +602,7 @@ def _check_micro_batch(document: Document, points: Sequence[Point]) -> None:
     """Reports a micro-batch that batch norm would span."""
     resources = document.data.get("resources")
     images = resources.get("micro_batch") if isinstance(resources, dict) else None
-    if type(images) is not int:
+    if type(images) is not int or images < 1:
         return
     pairs = {tuple(recipe.value_at(point, key) for key in ("batch_size", "norm_batch")) for point in points}
     groups = [batch if group == "all" else group for batch, group in pairs]

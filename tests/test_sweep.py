@@ -172,6 +172,11 @@ MISTAKES = [
     ("time_limit: 2h", "gpus_per_trial: 0.3", 15, "gpus_per_trial: should be a share that fills a GPU: 1/3 or 1/4"),
     ("time_limit: 2h", "gpus_per_trial: all", 15, "gpus_per_trial: should be auto, 0, a number of whole GPUs"),
     ("time_limit: 2h", "cpus_per_trial: 0", 15, "resources.cpus_per_trial: should be at least 1, not 0"),
+    ("time_limit: 2h", "compile: yes please", 15, "resources.compile: should be true, false or auto"),
+    ("time_limit: 2h", "compile: 1", 15, "resources.compile: should be true, false or auto, not 1"),
+    ("time_limit: 2h", "micro_batch: 0", 15, "resources.micro_batch: should be all, auto or a number of images"),
+    ("time_limit: 2h", "micro_batch: half", 15, "resources.micro_batch: should be all, auto or a number of images"),
+    ("time_limit: 2h", "micro_batch: 8", 15, "batch norm spans 32 images, more than 8; set norm_batch to at most 8"),
     ("time_limit: 2h", "download: 'False'", 15, "resources.download: should be true or false, not 'False'"),
     ("time_limit: 2h", "data_root: ''", 15, "resources.data_root: should not be empty"),
     ("reference_batch: 32", "reference_batch: 64", 16, "64 is no batch size of this sweep; it has 8, 32"),
@@ -372,6 +377,14 @@ def test_shares_of_a_gpu(tmp_path: Path, value: str, read: object) -> None:
 )
 def test_time_limits(tmp_path: Path, value: str, seconds: float | None) -> None:
     assert load(tmp_path, VALID, f"resources.time_limit={value}").resources.time_limit == seconds
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "norm_batch"), [("4", "4"), ("8", "4"), ("32", "all"), ("auto", "all"), ("all", "all")]
+)
+def test_a_micro_batch_that_batch_norm_does_not_span(tmp_path: Path, micro_batch: str, norm_batch: str) -> None:
+    sweep = load(tmp_path, VALID, f"resources.micro_batch={micro_batch}", f"base.norm_batch={norm_batch}")
+    assert str(sweep.resources.micro_batch) == micro_batch
 
 
 def test_where_dataset_files_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

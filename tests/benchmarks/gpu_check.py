@@ -1,11 +1,12 @@
 """Checks on a GPU what other checks see on a CPU only: equal views, losses and steps, memory, and speed. A line each.
 
     python -m tests.benchmarks.gpu_check              all of it, in minutes; exits with 1 where a check fails
-    python -m tests.benchmarks.gpu_check --parity cpu the first three checks on a device by name, to try this script
+    python -m tests.benchmarks.gpu_check --parity cpu all but memory and speed, on a device by name
 
 Without a GPU it says so, and checks nothing.
 """
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from ablation import losses
 from ablation.catalog import LOSSES
 from ablation.cell import Component
 from ablation.environment import default_device
+from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.views import ViewMaker
 from tests.benchmarks import bench_step, bench_views
 
@@ -79,6 +81,27 @@ def steps(device: torch.device) -> Iterator[Finding]:
     yield f"{UPDATES} updates in bfloat16", finite, "finite" if finite else "not finite"
 
 
+def executions(device: torch.device) -> Iterator[Finding]:
+    """Weights after some updates in float64 that are compiled, or in micro-batches, and after plain ones."""
+    encoder = Component(name="resnet8", parameters={"width": 8})
+    ways = (("compiled", Execution(compile=True), None), ("in micro-batches", Execution(micro_batch=4), 4))
+    for what, execution, norm_batch in ways:
+        plain, other = (
+            bench_step.training(encoder, 16, 3, 16, device, precision="float64", norm_batch=norm_batch, execution=way)
+            for way in (PLAIN, execution)
+        )
+        for work in (plain, other):
+            for _ in range(UPDATES):
+                work.advance()
+        pairs = zip(plain.encoder.parameters(), other.encoder.parameters(), strict=True)
+        worst = max((a - b).abs().max().item() for a, b in pairs)
+        yield (
+            f"{UPDATES} updates {what}",
+            worst < 1e-6,
+            f"weights differ from plain ones by up to {worst:.1e}",
+        )
+
+
 def memory(device: torch.device) -> Iterator[Finding]:
     """What the loss of many images takes beyond their embeddings."""
     z = F.normalize(torch.randn(2 * IMAGES, 128, device=device), dim=1).requires_grad_()
@@ -91,11 +114,10 @@ def memory(device: torch.device) -> Iterator[Finding]:
 
 def speeds(device: torch.device) -> Iterator[Finding]:
     """Images/s of the whole step, and of the bare one, by turns."""
-    for name, size, channels, batch_size in SPEEDS:
-        parameters = {"width": 16} if name == "resnet8" else {}
-        work = bench_step.training(
-            Component(name=name, parameters=dict(parameters)), size, channels, batch_size, device
-        )
+    cases = itertools.product(SPEEDS, (PLAIN, Execution(compile=True)))
+    for (name, size, channels, batch_size), execution in cases:
+        encoder = Component(name=name, parameters={"width": 16} if name == "resnet8" else {})
+        work = bench_step.training(encoder, size, channels, batch_size, device, execution=execution)
         plain, count = bench_step.bare(work), max(5, 4096 // batch_size)
 
         def rate(step: Callable[[], None], images: int = count * batch_size, count: int = count) -> float:
@@ -111,7 +133,7 @@ def speeds(device: torch.device) -> Iterator[Finding]:
         pairs = [(rate(work.advance), rate(plain)) for _ in range(5)]
         ratio = median(ours / bare for ours, bare in pairs)
         speed = median(ours for ours, _ in pairs)
-        what = f"speed, {name}, {size} px, B {batch_size}"
+        what = f"speed, {name}, {size} px, B {batch_size}{', compiled' if execution.compile else ''}"
         yield what, ratio >= AIM, f"{speed:,.0f} images/s, {ratio:.0%} of the bare step's"
 
 
@@ -124,7 +146,8 @@ def main() -> int:
         return 0
     print(f"On {device}, torch {torch.__version__}")
     failed = 0
-    for check in (views, values, steps) if parity_only else (views, values, steps, memory, speeds):
+    parity = (views, values, steps, executions)
+    for check in parity if parity_only else (*parity, memory, speeds):
         for what, well, found in check(device):
             print(f"{'ok    ' if well else 'FAILED'}  {what}: {found}", flush=True)
             failed += not well

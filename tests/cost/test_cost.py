@@ -152,6 +152,9 @@ def test_other_resources_need_other_measurements(plan: Plan) -> None:
     found = known(plan)
     assert found.of(plan.cells[0].cell, Resources(cpus_per_trial=2)) is None
     assert found.of(plan.cells[0].cell, Resources(gpus_per_trial=0)) is None
+    assert found.of(plan.cells[0].cell, Resources(compile=True)) is None
+    assert found.of(plan.cells[0].cell, Resources(micro_batch=8)) is None
+    assert found.of(plan.cells[0].cell, Resources(compile="auto")) is not None
 
 
 # Estimates.
