@@ -130,16 +130,16 @@ def _own_row(make: Make) -> str | None:
 def _blocks(make: Make) -> str | None:
     loss = make()
     if not isinstance(loss, ContrastiveLoss):
-        raise _DoesNotApplyError("it is no ContrastiveLoss, which is computed in row blocks")
+        raise _DoesNotApplyError("it is no ContrastiveLoss, which is computed in tiles")
     z = _rows(make).requires_grad_()
     rows = torch.arange(2 * IMAGES)
     chosen = torch.stack([rows[(rows % IMAGES) != i % IMAGES] for i in range(2 * IMAGES)])
     dense = loss.of_logits(*drawn_logits(z, TEMPERATURE, chosen), TEMPERATURE)
     value, gradient = _value_and_gradient(make(), z, TEMPERATURE)
     if not _equal(value, dense.detach()):
-        return f"row blocks give {value.item():.6g}, dense logits {dense.item():.6g}"
+        return f"tiles give {value.item():.6g}, dense logits {dense.item():.6g}"
     (expected,) = torch.autograd.grad(dense, z)
-    return None if gradient is not None and _equal(gradient, expected) else "row blocks and dense logits differ in d/dz"
+    return None if gradient is not None and _equal(gradient, expected) else "tiles and dense logits differ in d/dz"
 
 
 def _finite(make: Make) -> str | None:
@@ -195,7 +195,7 @@ _CHECKS: dict[str, Callable[[Make], str | None]] = {
     "follows a permutation of the images": _permutation,
     "brings the views of an image together": _pull,
     "leaves an image's similarity with itself out": _own_row,
-    "row blocks equal dense logits": _blocks,
+    "tiles equal dense logits": _blocks,
     "is finite at low temperature and in half precision": _finite,
     "its gradient is that of float64": _precision,
     "goes on after a checkpoint as if nothing had been": _state,

@@ -1,4 +1,4 @@
-"""The two statistics of which every loss of the family is made, with exact gradients in O(N x block) memory.
+"""The two statistics of which every loss of the family is made, with exact gradients in O(N + block^2) memory.
 
 Shapes: B images, two views each; N = 2B rows; z is (N, d) with rows of unit length. Row i's positive is row
 (i + B) mod N, the other view of its image; its negatives are the 2B - 2 rows of the other images.
@@ -10,8 +10,10 @@ Since self and positive are the only two rows of the same image, "other image" i
 (image, view, image, view), the masked logits are one diagonal. Blocks are therefore blocks of images, both views.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import combinations_with_replacement
 from typing import Any
 
 import torch
@@ -20,11 +22,11 @@ from torch.autograd.function import once_differentiable
 
 Temperature = float | Tensor  # a tensor has no dimension; it may require a gradient
 
-# Of the logits formed at a time. On a CPU, 2 to 16 MiB measure alike from B 2048 on. Elsewhere launching kernels is
-# what costs, so that fewer and larger blocks are better.
-_CPU_BLOCK_BYTES = 4 * 2**20
-_DEVICE_BLOCK_BYTES = 64 * 2**20
-_FEWEST_BLOCKS = 4  # of a matrix above a quarter of that: halving its work is worth more than keeping it
+# Of the logits formed at a time. On a CPU, tiles of 0.5 to 4 MiB measure alike. Elsewhere launching kernels is what
+# costs, so that fewer and larger tiles are better.
+_CPU_TILE_BYTES = 2**20
+_DEVICE_TILE_BYTES = 64 * 2**20
+_FEWEST_BLOCKS = 4  # of images: with fewer, the tiles on the diagonal, which are computed whole, cost too much
 
 
 def log_xi(z: Tensor, temperature: Temperature) -> Tensor:
@@ -42,7 +44,8 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
     Args:
         z: (2B, d) rows of unit length, B >= 2; rows i and i + B are the views of image i.
         temperature: above 0.
-        block: images whose logits, (2 block, 2B), are formed at a time; by default as many as a cache holds.
+        block: images whose logits with as many others, (2 block, 2 block), are formed at a time; by default as many
+            as a cache holds.
 
     Raises:
         ValueError: the rows are odd in number or fewer than 4, or `block` is below 1.
@@ -58,11 +61,9 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
 
 
 def _usual_block(images: int, z: Tensor) -> int:
-    block_bytes = _CPU_BLOCK_BYTES if z.device.type == "cpu" else _DEVICE_BLOCK_BYTES
-    image_bytes = 4 * images * z.element_size()
-    if images * image_bytes <= block_bytes // _FEWEST_BLOCKS:
-        return images
-    return max(1, min(images // _FEWEST_BLOCKS, block_bytes // image_bytes))
+    tile = _CPU_TILE_BYTES if z.device.type == "cpu" else _DEVICE_TILE_BYTES
+    most = math.isqrt(tile // (4 * z.element_size()))
+    return images if images <= most else max(1, min(images // _FEWEST_BLOCKS, most))
 
 
 def drawn_logits(z: Tensor, temperature: Temperature, chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,9 +121,9 @@ class _Whole(torch.autograd.Function):
 
 
 class _Tiled(torch.autograd.Function):
-    """Works in tiles: the rows of a block of images against the rows from there on, since s is symmetric.
+    """Works in square tiles on and above the diagonal, since s is symmetric: a block of images against another.
 
-    Recomputes the logits for backward, tile by tile. Inside, the two views of an image are neighbours, so that a tile
+    Recomputes the logits for backward, tile by tile. Inside, the two views of an image are neighbours, so that a block
     is a slice.
 
     Results are written into tensors made before the loop: a small tensor that outlives its tile would keep the C
@@ -134,10 +135,11 @@ class _Tiled(torch.autograd.Function):
         z = _neighbours(z)
         scaled = z / temperature
         lse_neg = z.new_full((len(z),), -torch.inf)
-        for rows, rest in _tiles(len(z), block):
-            logits = _logits(scaled, z, rows)
+        for rows, columns in _tiles(len(z), block):
+            logits = _logits(scaled, z, rows, columns)
             lse_neg[rows] = lse_neg[rows].logaddexp(logits.logsumexp(1))
-            lse_neg[rest] = lse_neg[rest].logaddexp(logits[:, len(logits) :].logsumexp(0))
+            if rows != columns:
+                lse_neg[columns] = lse_neg[columns].logaddexp(logits.logsumexp(0))
         s_pos = (scaled[0::2] * z[1::2]).sum(1)
         ctx.save_for_backward(z, scaled, lse_neg)
         ctx.block = block
@@ -151,15 +153,15 @@ class _Tiled(torch.autograd.Function):
         pair_grad = grad_pos.view(2, -1).sum(0)  # as above
         grad = (scaled.view(-1, 2, z.shape[1]).flip(1) * pair_grad[:, None, None]).view_as(z)
         with _without_autocast(z):
-            for rows, rest in _tiles(len(z), ctx.block):
-                logits = _logits(scaled, z, rows)
-                columns = slice(rows.start, None)
+            for rows, columns in _tiles(len(z), ctx.block):
+                logits = _logits(scaled, z, rows, columns)
                 # Row i receives what it does as an anchor and what it does as a negative of anchor j,
                 # g_i exp(s_ij - lse_i) + g_j exp(s_ij - lse_j); so does row j, by the same weight.
                 weights = (logits - lse_neg[rows, None]).exp_().mul_(grad_lse[rows, None])
                 weights.addcmul_(logits.sub_(lse_neg[columns]).exp_(), grad_lse[columns])
                 grad[rows].addmm_(weights, scaled[columns])
-                grad[rest].addmm_(weights[:, len(weights) :].T, scaled[rows])
+                if rows != columns:
+                    grad[columns].addmm_(weights.T, scaled[rows])
         return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None
 
 
@@ -179,16 +181,16 @@ def _by_view(rows: Tensor) -> Tensor:
 
 
 def _tiles(count: int, block: int) -> Iterator[tuple[slice, slice]]:
-    """Of `count` rows, each block of images and all that come after it."""
-    for start in range(0, count, 2 * block):
-        stop = min(start + 2 * block, count)
-        yield slice(start, stop), slice(stop, count)
+    """Of `count` rows, each block of images with itself and with every later one."""
+    blocks = [slice(start, min(start + 2 * block, count)) for start in range(0, count, 2 * block)]
+    return combinations_with_replacement(blocks, 2)
 
 
-def _logits(scaled: Tensor, z: Tensor, rows: slice) -> Tensor:
-    """s_ij of the rows against themselves and all that come after, with -inf where j is i or its positive."""
-    logits = scaled[rows] @ z[rows.start :].T
-    logits.view(len(logits) // 2, 2, -1, 2).diagonal(0, 0, 2).fill_(-torch.inf)
+def _logits(scaled: Tensor, z: Tensor, rows: slice, columns: slice) -> Tensor:
+    """s_ij of a tile, with -inf where j is i or its positive."""
+    logits = scaled[rows] @ z[columns].T
+    if rows == columns:
+        logits.view(len(logits) // 2, 2, -1, 2).diagonal(0, 0, 2).fill_(-torch.inf)
     return logits
 
 

@@ -147,13 +147,13 @@ class LargestOutput(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
-@pytest.mark.parametrize(("block", "elements"), [(None, 2**20), (16, 2 * 16 * 3000)])
+@pytest.mark.parametrize(("block", "elements"), [(None, 2**18), (16, 4 * 3000)])
 def test_the_full_matrix_of_logits_never_exists(block: int | None, elements: int) -> None:
     z = views(1500, 4, dtype=torch.float32)
     with LargestOutput() as largest:  # type: ignore[no-untyped-call]
         lse_neg, s_pos = contrast(z, 0.1, block)
         (lse_neg - s_pos).mean().backward()  # type: ignore[no-untyped-call]
-    assert 3000 * 4 < largest.elements <= elements < 3000**2
+    assert 3000 * 4 <= largest.elements <= elements < 3000**2
 
 
 PEAK_GROWTH = """
