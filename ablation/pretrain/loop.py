@@ -5,7 +5,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +14,7 @@ from ablation.cell import Cell, Pretraining
 from ablation.losses.diagnostics import p_positive
 from ablation.losses.kernel import Temperature
 from ablation.pretrain.batches import Batches
+from ablation.pretrain.curve import Curve
 from ablation.pretrain.data import Images
 from ablation.pretrain.diagnosis import diagnose
 from ablation.pretrain.encoder import Encoder, build_encoder, build_head
@@ -25,7 +25,7 @@ from ablation.pretrain.optim import build_optimizer, learning_rate_at
 from ablation.pretrain.order import SampleOrder
 from ablation.pretrain.trained import Trained
 from ablation.pretrain.views import ViewMaker
-from ablation.record import CurvePoint, Diagnostics, History, TracePoint
+from ablation.record import Diagnostics, History, TracePoint
 
 TRACE_POINTS = 200  # logged updates of a run
 CURVE_POINTS = 10  # evenly spaced evaluations along a run
@@ -91,7 +91,6 @@ class Training:
         assert cell.pretraining is not None
         self.recipe: Pretraining = cell.pretraining
         self.device = device
-        self.evaluate = evaluate
         recipe, seed = self.recipe, cell.seed
         channels, image_size = images.train_images.shape[1:3]
         encoder = build_encoder(cell.encoder, image_size=image_size, channels=channels, seed=seed)
@@ -109,6 +108,7 @@ class Training:
             image_shape=(channels, image_size, image_size),
             device=device,
         )
+        self._curve = Curve(evaluate, beside=device.type != "cpu" and not self.forward.compiled)  # beside CUDA graphs
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
         self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
         self.batches = Batches(images, SampleOrder(seed, len(images.train_images), recipe.batch_size), device)
@@ -150,8 +150,8 @@ class Training:
         if self.step in self._logged:
             self._log(update)
         if self.step in self._evaluated:
-            accuracy = self.evaluate(self._as_evaluated())
-            self.history.curve.append(CurvePoint(step=self.step, samples=self.samples, knn_top1=accuracy))
+            self._curve.measure(self.encoder, self.step, self.samples)
+            self.history.curve.extend(self._curve.collect(wait=False))
 
     def _next_batch(self) -> tuple[Tensor, Tensor]:
         """Views (2B, C, S, S) and labels (B,) of this update; where none are left, those of the next few are made."""
@@ -199,10 +199,6 @@ class Training:
         shape = (2 * self.recipe.batch_size, self.recipe.projection.out)
         return torch.zeros(shape, dtype=self.dtype, device=self.device, requires_grad=True)
 
-    def _as_evaluated(self) -> Encoder:
-        """The encoder in float32."""
-        return self.encoder if self.dtype == torch.float32 else deepcopy(self.encoder).float()
-
     def _log(self, update: "_Update") -> None:
         if (step := int(self._diverged_at)) <= self.recipe.steps:
             raise DivergedError(step)
@@ -223,6 +219,7 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         """All that `restore` needs to go on to the bit as if nothing had happened."""
+        self.history.curve.extend(self._curve.collect(wait=True))
         return {
             "step": self.step,
             "seconds": self.seconds,
@@ -243,6 +240,7 @@ class Training:
         """
         if not all(tensor.isfinite().all() for tensor in self.encoder.state_dict().values()):
             raise DivergedError(self.step)
+        self.history.curve.extend(self._curve.collect(wait=True))
         return Trained(
             self.encoder.float(),
             self.head.float(),

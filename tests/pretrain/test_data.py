@@ -156,7 +156,7 @@ def test_checksum_sees_pixels_labels_and_split(fashion: Path, monkeypatch: pytes
         checksums.add(data.load(FASHION, fashion, download=False).checksum)
         (raw / name).write_bytes(content)
     assert data.load(FASHION, fashion, download=False).checksum == original.checksum
-    monkeypatch.setattr(data, "train_test_split", lambda rows, **_: (rows[:180], rows[180:]))
+    monkeypatch.setattr("sklearn.model_selection.train_test_split", lambda rows, **_: (rows[:180], rows[180:]))
     checksums.add(data.load(FASHION, fashion, download=False).checksum)
     assert len(checksums) == 6
 

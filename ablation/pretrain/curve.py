@@ -1,0 +1,48 @@
+"""The learning curve: what the encoder is worth along a run, measured beside the training where that gains time."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
+
+import torch
+
+from ablation.pretrain.encoder import Encoder
+from ablation.record import CurvePoint
+
+
+class Curve:
+    """Evaluates the encoder at once, or a copy of it in a thread.
+
+    On an accelerator small batches leave time between kernels, in which those of the evaluation run. On a CPU all cores
+    are at work anyway, and the evaluation would only be counted as training.
+    """
+
+    def __init__(self, evaluate: Callable[[Encoder], float], *, beside: bool) -> None:
+        """`evaluate`: accuracy of an encoder in float32 on the validation split; must leave it as it was."""
+        self._evaluate = evaluate
+        self._pool = ThreadPoolExecutor(1, "curve") if beside else None
+        self._running: deque[Future[CurvePoint]] = deque()
+        self._points: list[CurvePoint] = []
+
+    def measure(self, encoder: Encoder, step: int, samples: int) -> None:
+        """Adds a point for the encoder as it is now, in any precision."""
+        if self._pool is None:
+            self._points.append(self._point(encoder, step, samples))
+        else:
+            self._running.append(self._pool.submit(self._point, deepcopy(encoder), step, samples))
+
+    def _point(self, encoder: Encoder, step: int, samples: int) -> CurvePoint:
+        single = encoder if next(encoder.parameters()).dtype is torch.float32 else deepcopy(encoder).float()
+        return CurvePoint(step=step, samples=samples, knn_top1=self._evaluate(single))
+
+    def collect(self, *, wait: bool) -> list[CurvePoint]:
+        """The points that came about since the last call, in order: with `wait` all that were asked for.
+
+        Raises:
+            Exception: what an evaluation raised.
+        """
+        while self._running and (wait or self._running[0].done()):
+            self._points.append(self._running.popleft().result())
+        found, self._points = self._points, []
+        return found
