@@ -8,8 +8,9 @@ that a machine that others use as well says nearly the same. Takes half an hour 
 
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +19,7 @@ import torch
 
 from ablation.environment import describe, keep_freed_memory
 from tests.benchmarks import bench_commits, bench_losses, bench_step, bench_trial, bench_views
+from tests.benchmarks.bench_views import Speed
 
 
 def row(what: str, against: str, aim: float | None, ratios: Sequence[float]) -> str:
@@ -28,15 +30,23 @@ def row(what: str, against: str, aim: float | None, ratios: Sequence[float]) -> 
     return f"| {what} | {against} | {aim or ''} | {numbers} |{verdict} |"
 
 
+def two_rows(
+    what: str, against: str, aim: float, compare: Callable[[], Iterable[tuple[Speed, Speed]]]
+) -> Iterator[str]:
+    """Of processor time with one thread, and by the clock with as many threads as the rival has workers."""
+    yield row(what, against, aim, [one.processor / other.processor for one, other in compare()])
+    torch.set_num_threads(bench_views.WORKERS)
+    ratios = [one.wall / other.wall for one, other in compare()]
+    torch.set_num_threads(1)
+    yield row(what, f"{against}, by the clock, {bench_views.WORKERS} threads", aim, ratios)
+
+
 def views() -> Iterator[str]:
     """The batched views against others' pipelines."""
-    recipe = bench_views.RECIPES[0]
     for rival, aim in (("torchvision", 15), ("lightly", 15), ("kornia", 8)):
         if bench_views.installed(rival):
-            pairs = bench_views.compare(recipe, rival)
-            what = "views, 32 x 32 x 3, B 256"
-            yield row(what, rival, aim, [one.processor / other.processor for one, other in pairs])
-            yield row(what, f"{rival}, by the clock", aim, [one.wall / other.wall for one, other in pairs])
+            compared = partial(bench_views.compare, bench_views.RECIPES[0], rival)
+            yield from two_rows("views, 32 x 32 x 3, B 256", rival, aim, compared)
 
 
 def losses() -> Iterator[str]:
@@ -75,13 +85,11 @@ def trials() -> Iterator[str]:
     """Training end to end against a plain script."""
     if bench_views.installed("lightly"):
         for batch_size in (64, 256):
-            pairs = list(bench_trial.compare(batch_size))
             what, against = f"training, resnet8, 32 px, B {batch_size}", "script of lightly's parts"
-            yield row(what, against, 2, [one.processor / other.processor for one, other in pairs])
-            yield row(what, f"{against}, by the clock", 2, [one.wall / other.wall for one, other in pairs])
+            yield from two_rows(what, against, 2, partial(bench_trial.compare, batch_size))
 
 
-PARTS: tuple[Callable[[], Iterator[str]], ...] = (views, losses, steps, commits, trials)
+PARTS: tuple[Callable[[], Iterator[str]], ...] = (views, losses, commits, trials, steps)
 
 
 def main() -> None:
