@@ -11,15 +11,18 @@ Since self and positive are the only two rows of the same image, "other image" i
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Temperature = float | Tensor  # a tensor has no dimension; it may require a gradient
 
 # Of the logits formed at a time. On a CPU, tiles of 0.5 to 4 MiB measure alike. Elsewhere launching kernels is what
@@ -56,7 +59,10 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
     if block < 1:
         raise ValueError(f"a block holds at least one image, not {block}")
     with _without_autocast(z):
-        lse_neg, s_pos = _Whole.apply(z, temperature) if block >= images else _Tiled.apply(z, temperature, block)
+        if block >= images:
+            lse_neg, s_pos = _Whole.apply(z, temperature)
+        else:
+            lse_neg, s_pos = _tiled(z, temperature, block, torch.compiler.is_compiling())
     return lse_neg, s_pos
 
 
@@ -131,43 +137,84 @@ class _Tiled(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, temperature: Temperature, block: int) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any,
+        z: Tensor,
+        temperature: Temperature,
+        block: int,
+        fused: bool,  # noqa: FBT001
+    ) -> tuple[Tensor, Tensor]:
         z = _neighbours(z)
         scaled = z / temperature
         lse_neg = z.new_full((len(z),), -torch.inf)
+        of_tile = _fused(_sums) if fused else _sums
         for rows, columns in _tiles(len(z), block):
-            logits = _logits(scaled, z, rows, columns)
-            lse_neg[rows] = lse_neg[rows].logaddexp(logits.logsumexp(1))
-            if rows != columns:
-                lse_neg[columns] = lse_neg[columns].logaddexp(logits.logsumexp(0))
+            of_rows, of_columns = of_tile(scaled[rows], z[columns], rows == columns)
+            lse_neg[rows] = lse_neg[rows].logaddexp(of_rows)
+            if of_columns is not None:
+                lse_neg[columns] = lse_neg[columns].logaddexp(of_columns)
         s_pos = (scaled[0::2] * z[1::2]).sum(1)
         ctx.save_for_backward(z, scaled, lse_neg)
-        ctx.block = block
+        ctx.block, ctx.fused = block, fused
         return _by_view(lse_neg), torch.cat((s_pos, s_pos))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_lse: Tensor, grad_pos: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, grad_lse: Tensor, grad_pos: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         z, scaled, lse_neg = ctx.saved_tensors
         grad_lse = _neighbours(grad_lse)
         pair_grad = grad_pos.view(2, -1).sum(0)  # as above
         grad = (scaled.view(-1, 2, z.shape[1]).flip(1) * pair_grad[:, None, None]).view_as(z)
+        of_tile = _fused(_weights) if ctx.fused else _weights
         with _without_autocast(z):
             for rows, columns in _tiles(len(z), ctx.block):
-                logits = _logits(scaled, z, rows, columns)
-                # Row i receives what it does as an anchor and what it does as a negative of anchor j,
-                # g_i exp(s_ij - lse_i) + g_j exp(s_ij - lse_j); so does row j, by the same weight.
-                weights = (logits - lse_neg[rows, None]).exp_().mul_(grad_lse[rows, None])
-                weights.addcmul_(logits.sub_(lse_neg[columns]).exp_(), grad_lse[columns])
+                anchors = (lse_neg[rows], lse_neg[columns], grad_lse[rows], grad_lse[columns])
+                weights = of_tile(scaled[rows], z[columns], *anchors, rows == columns)
                 grad[rows].addmm_(weights, scaled[columns])
                 if rows != columns:
                     grad[columns].addmm_(weights.T, scaled[rows])
-        return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None
+        return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None, None
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _tiled(z: Tensor, temperature: Temperature, block: int, fused: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001
+    """Not traced as a whole, which would unroll its loops; `fused`: what is done with a tile is compiled."""
+    lse_neg, s_pos = _Tiled.apply(z, temperature, block, fused)
+    return lse_neg, s_pos
 
 
 def _grad_temperature(scaled: Tensor, grad: Tensor) -> Tensor:
-    """By Euler: s is homogeneous of degree 2 in z and -1 in the temperature (Euler): t dL/dt = -<z, dL/dz> / 2."""
+    """By Euler: s is homogeneous of degree 2 in z and -1 in the temperature: t dL/dt = -<z, dL/dz> / 2."""
     return (scaled * grad).sum().mul(-0.5)
+
+
+@cache
+def _fused(function: Callable[P, T]) -> Callable[P, T]:
+    return torch.compile(function, dynamic=False)
+
+
+def _sums(scaled_rows: Tensor, z_columns: Tensor, diagonal: bool) -> tuple[Tensor, Tensor | None]:  # noqa: FBT001
+    """A tile's share of lse_neg: that of its rows, and where it is off the diagonal that of its columns."""
+    logits = _logits(scaled_rows, z_columns, diagonal)
+    return logits.logsumexp(1), None if diagonal else logits.logsumexp(0)
+
+
+def _weights(
+    scaled_rows: Tensor,
+    z_columns: Tensor,
+    lse_rows: Tensor,
+    lse_columns: Tensor,
+    grad_rows: Tensor,
+    grad_columns: Tensor,
+    diagonal: bool,  # noqa: FBT001
+) -> Tensor:
+    """dL/ds_ij, both ways: row i receives z_j by it, and row j receives z_i.
+
+    As an anchor g_i exp(s_ij - lse_i), and as a negative of the other anchor g_j exp(s_ij - lse_j).
+    """
+    logits = _logits(scaled_rows, z_columns, diagonal)
+    weights = (logits - lse_rows[:, None]).exp_().mul_(grad_rows[:, None])
+    return weights.addcmul_(logits.sub_(lse_columns).exp_(), grad_columns)
 
 
 def _neighbours(rows: Tensor) -> Tensor:
@@ -186,10 +233,10 @@ def _tiles(count: int, block: int) -> Iterator[tuple[slice, slice]]:
     return combinations_with_replacement(blocks, 2)
 
 
-def _logits(scaled: Tensor, z: Tensor, rows: slice, columns: slice) -> Tensor:
-    """s_ij of a tile, with -inf where j is i or its positive."""
-    logits = scaled[rows] @ z[columns].T
-    if rows == columns:
+def _logits(scaled_rows: Tensor, z_columns: Tensor, diagonal: bool) -> Tensor:  # noqa: FBT001
+    """s_ij of a tile; of one on the diagonal with -inf where j is i or its positive."""
+    logits = scaled_rows @ z_columns.T
+    if diagonal:
         logits.view(len(logits) // 2, 2, -1, 2).diagonal(0, 0, 2).fill_(-torch.inf)
     return logits
 

@@ -198,3 +198,24 @@ def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
     (grad,) = torch.autograd.grad(log_xi(z, 0.1).exp().sum(), z, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         grad.sum().backward()  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # of torch, where it goes on tracing
+@pytest.mark.parametrize("block", [2, 3, 7, 8])
+def test_a_compiled_caller_gets_compiled_tiles(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    compiled: list[Any] = []
+
+    def fused(function: Any) -> Any:
+        compiled.append(function)
+        return torch.compile(function, backend="aot_eager", dynamic=False)
+
+    monkeypatch.setattr("ablation.losses.kernel._fused", fused)
+    z, temperature = views(8, 4), torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
+
+    def plain(z: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        return contrast(z, t, block)
+
+    traced = torch.compile(plain, backend="aot_eager", dynamic=False)
+    torch.testing.assert_close(traced(z, temperature), plain(z, temperature))
+    torch.testing.assert_close(gradients(traced, z, temperature), gradients(plain, z, temperature))
+    assert {function.__name__ for function in compiled} == (set() if block == 8 else {"_sums", "_weights"})
