@@ -213,16 +213,16 @@ def _crop_weights(parameters: Parameters, size: int, device: torch.device) -> tu
     start = torch.stack((parameters.top, parameters.left)).to(device, torch.float32)[..., None]  # (2, N, 1)
     length = torch.stack((parameters.height, parameters.width)).to(device, torch.float32)[..., None]
     scale = length / size
+    reach = scale.clamp(min=1)  # half of the triangle's base, in input pixels
     pixels = torch.arange(0.5, size, device=device)  # centres
     inputs = pixels - start  # of the input pixels, from the box's corner
-    outputs = scale * pixels
+    outputs = scale * pixels / reach
+    inputs = torch.where((inputs > 0) & (inputs < length), inputs / reach, torch.inf)
     if parameters.flip is not None:
         outputs[1] = torch.where(parameters.flip.to(device)[:, None], outputs[1].flip(-1), outputs[1])
     weights = inputs[:, :, None] - outputs[..., None]
-    weights.abs_().mul_(-1 / scale.clamp(min=1)[..., None]).add_(1).clamp_(min=0)
-    weights *= ((inputs > 0) & (inputs < length))[:, :, None]
-    weights /= weights.sum(-1, keepdim=True)
-    vertical, horizontal = weights
+    torch.sub(1, weights.abs_(), out=weights).clamp_(min=0)
+    vertical, horizontal = weights.div_(weights.sum(-1, keepdim=True))
     return vertical, horizontal
 
 
@@ -236,11 +236,13 @@ def _blend(x: Tensor, ratio: Tensor, to_mean: Tensor, to_luma: Tensor) -> None:
     """Makes x ratio x + to_mean mean(luma) + to_luma luma, clamped to [0, 1]; the coefficients are (N, 1, 1, 1)."""
     if x.shape[1] == 1:
         target = x.mean((1, 2, 3), keepdim=True).mul_(to_mean)
+        x.mul_(ratio).add_(target)  # one pass less, as below, takes longer where the target is a number
     else:
         luma = _luma(x)
         mean = luma.mean((1, 2, 3), keepdim=True)
         target = luma.mul_(to_luma).add_(mean.mul_(to_mean))
-    torch.addcmul(target, x, ratio, out=x).clamp_(0, 1)
+        torch.addcmul(target, x, ratio, out=x)
+    x.clamp_(0, 1)
 
 
 def _apply_jitter(x: Tensor, factors: Tensor, order: Tensor) -> None:
