@@ -39,12 +39,12 @@ class Costs:
             self._found[kind] = self.measurements.of(cell, self.resources)
         return self._found[kind]
 
-    def seconds(self, cell: Cell) -> float | None:
-        """How long the cell takes; None where that is not known."""
+    def seconds(self, cell: Cell, *, trains: bool = True) -> float | None:
+        """How long the cell takes, by itself or with an encoder that another `trains`; None where that is not known."""
         found = self.of(cell)
         if found is None or found.failure is not None:
             return None
-        steps = cell.pretraining.steps if cell.pretraining else 0
+        steps = cell.pretraining.steps if cell.pretraining and trains else 0
         return found.evaluation + (steps * found.step + found.curve if steps else 0.0)
 
     def relative(self, cells: Iterable[Cell]) -> dict[str, float]:
@@ -104,7 +104,9 @@ class Estimate:
     def seconds(self) -> Mapping[str, float] | None:
         """Cell id -> seconds, over all that the plan runs."""
         cells = self.plan.runs()
-        known = {cell.id: seconds for cell in cells if (seconds := self.costs.seconds(cell)) is not None}
+        first = {cell.pretraining_key: cell.id for cell in reversed(cells)}
+        seconds = {cell.id: self.costs.seconds(cell, trains=first[cell.pretraining_key] == cell.id) for cell in cells}
+        known = {cell_id: found for cell_id, found in seconds.items() if found is not None}
         return known if len(known) == len(cells) else None
 
     @cached_property

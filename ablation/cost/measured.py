@@ -59,7 +59,7 @@ def normal_form(cell: Cell) -> Cell:
         ),
     }
     pretraining = cell.pretraining.model_copy(update=usual)
-    return Cell(dataset=cell.dataset, encoder=cell.encoder, seed=0, pretraining=pretraining)
+    return Cell(dataset=cell.dataset, encoder=cell.encoder, seed=0, pretraining=pretraining, evaluation=cell.evaluation)
 
 
 class Measurements(Frozen):
@@ -93,18 +93,20 @@ class Measurements(Frozen):
         """What the cell costs, if that is known; a random-init baseline costs what the evaluation of others does."""
         if cell.pretraining is not None:
             return self.found.get(_key(normal_form(cell), resources))
-        like = (cell.dataset, cell.encoder)
+        like = (cell.dataset, cell.encoder, cell.evaluation)
         suffix = _suffix(resources)
         alike = (
             one
             for key, one in self.found.items()
-            if (one.cell.dataset, one.cell.encoder) == like and key.endswith(suffix) and one.failure is None
+            if (one.cell.dataset, one.cell.encoder, one.cell.evaluation) == like
+            and key.endswith(suffix)
+            and one.failure is None
         )
         return next(alike, None)
 
 
 def _key(normal: Cell, resources: Resources) -> str:
-    return normal.pretraining_key + _suffix(resources)
+    return normal.id + _suffix(resources)
 
 
 def _suffix(resources: Resources) -> str:

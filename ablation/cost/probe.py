@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from ablation import catalog, environment
-from ablation.cell import Cell, Frozen
+from ablation.cell import Cell, Frozen, Probe
 from ablation.cost.measured import Measurement
 from ablation.evaluate.features import Labelled, extract, frozen
 from ablation.evaluate.knn import knn_top1
 from ablation.evaluate.linear import linear_evaluation
 from ablation.evaluate.protocol import CURVE_BANK, CURVE_QUERIES
+from ablation.evaluate.sgd import sgd_evaluation
 from ablation.pretrain.data import Images
 from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.loop import CURVE_POINTS, Training
@@ -75,7 +76,7 @@ def _measured(order: Order, device: torch.device) -> dict[str, float]:
     return {
         "step": step,
         "curve": CURVE_POINTS * curve * extraction,
-        "evaluation": whole * (extraction + _fit(encoder.features, data.classes, device)),
+        "evaluation": whole * (extraction + _fit(encoder.features, data.classes, cell.evaluation.probe, device)),
         "peak": peak,
         "evaluation_peak": 4 * 4 * whole * encoder.features,  # float32, split by split, joined, standardised
     }
@@ -107,7 +108,7 @@ def _seconds_each(work: Callable[[], object], device: torch.device) -> float:
     return median(times)
 
 
-def _fit(features: int, classes: int, device: torch.device) -> float:
+def _fit(features: int, classes: int, solver: Probe | None, device: torch.device) -> float:
     """Seconds for an image of linear evaluation and kNN, on classes that overlap."""
     draw = stream(0, "probe fit")
     labels = np.arange(FITTED) % classes
@@ -116,7 +117,10 @@ def _fit(features: int, classes: int, device: torch.device) -> float:
     rows = Labelled(torch.tensor(values, dtype=torch.float32, device=device), torch.tensor(labels, device=device))
     part = Labelled(rows.features[: FITTED // 5], rows.labels[: FITTED // 5])
     start = time.perf_counter()
-    linear_evaluation(rows, part, part, classes)
+    if solver is None:
+        linear_evaluation(rows, part, part, classes)
+    else:
+        sgd_evaluation(rows, part, part, classes, solver, seed=0)
     knn_top1(rows, part, classes)
     _wait(device)
     return (time.perf_counter() - start) / (len(rows.labels) + 2 * len(part.labels))

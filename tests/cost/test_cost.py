@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ablation import catalog, plan_text
-from ablation.cell import Cell, Component, LearningRate
+from ablation.cell import Cell, Component, Evaluation, LearningRate, Probe
 from ablation.cost import estimate, measured, probe
 from ablation.cost.estimate import STARTUP, Costs, Estimate, share
 from ablation.cost.measure import measure
@@ -75,6 +75,13 @@ def test_what_costs_nothing_is_measured_once(changes: dict[str, Any]) -> None:
 )
 def test_what_costs_is_measured_apart(changes: dict[str, Any]) -> None:
     assert normal_form(cell(**changes)).id != normal_form(cell()).id
+
+
+def test_the_classifier_costs() -> None:
+    solver = Probe(solver="sgd", epochs=1, batch_size=64, learning_rate=0.1, momentum=0.9, weight_decay=0.0)
+    judged = cell().model_copy(update={"evaluation": Evaluation(probe=solver)})
+    assert normal_form(judged).id != normal_form(cell()).id
+    assert normal_form(judged).evaluation.probe == solver
 
 
 # The probe.
@@ -172,6 +179,16 @@ def test_seconds_of_cells_and_of_the_sweep(plan: Plan, monkeypatch: pytest.Monke
     assert "time: about 71 s on this machine, 2 at once, by measured steps; the longest cell 19 s" in text
     (row,) = [line for line in text.splitlines() if line.startswith("resnet8, 8 x 8, batch size 16 ")]
     assert row.split()[-10:] == ["16", "4", "16", "ms", "1,000", "1", "GB", "19", "s", "0"]
+
+
+def test_an_encoder_that_several_cells_judge_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "usable_cpus", lambda: 1)
+    both = SWEEP.replace("seed: 2}", "seed: 2, probe.solver: [lbfgs, sgd]}")
+    (tmp_path / "sweep.yaml").write_text(both)
+    plan = read(tmp_path / "sweep.yaml")
+    assert len(plan.cells) == 16
+    found = Estimate(plan, Costs(plan.resources, known(plan)))
+    assert sorted(found.seconds.values() if found.seconds else ()) == [1.0] * 12 + [11.0] * 4 + [19.0] * 4
 
 
 def test_a_plan_says_that_nothing_is_measured(plan: Plan) -> None:
