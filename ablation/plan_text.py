@@ -189,7 +189,8 @@ def kind_text(cell: Cell) -> str:
     assert run is not None
     parts = [cell.encoder.name, f"{data.image_size} x {data.image_size}", f"batch size {run.batch_size:,}"]
     unusual = {"network": run.precision, "loss": run.loss_dtype}
-    return ", ".join(parts + [f"{what} in {kind}" for what, kind in unusual.items() if kind != "float32"])
+    parts += [f"{what} in {kind}" for what, kind in unusual.items() if kind != "float32"]
+    return ", ".join([*parts, "probe by SGD"] if cell.evaluation.probe else parts)
 
 
 def _cost_rows(estimate: Estimate) -> Iterator[list[str]]:
