@@ -143,8 +143,9 @@ class Environment(Frozen):
     threads: Count  # of torch, in the trial
     device: str  # cpu, cuda, ...
     device_name: str
-    compiled: bool = False  # the network, by torch.compile
-    micro_batch: Annotated[int, Field(ge=1)] | Literal["all"] = "all"  # images whose activations were kept at a time
+    compiled: bool | None = False  # the network, by torch.compile, at any time of the run; None: nothing was trained
+    micro_batch: Annotated[int, Field(ge=1)] | Literal["all"] | None = "all"
+    """Images whose activations were kept at a time; None: nothing was trained."""
 
 
 class Record(Frozen):

@@ -159,6 +159,8 @@ class Trial:
     def _commit(self, status: Status, finished: "Finished | None" = None, failure: Failure | None = None) -> Record:
         """Writes the record of how the cell ended, with its history as far as it went."""
         progress = finished.trained if finished else self.training
+        if failure and self.training:
+            self.training.close()
         record = _record(
             self.cell,
             self.ledger,
@@ -171,19 +173,16 @@ class Trial:
                 "evaluation": finished.seconds if finished else 0.0,
             },
             peak_memory_bytes=environment.peak_memory(self.device),
-            environment=self._environment(),
+            environment=self._environment(progress),
         )
         self.ledger.put(record, progress.history if progress else History())
         self._log(f"{status}\n{failure.traceback}" if failure else f"{status}")
         return record
 
-    def _environment(self) -> Environment:
-        found = environment.describe(self.device)
-        if self.training is None:
-            return found
-        forward = self.training.forward
-        used = {"compiled": forward.compiled, "micro_batch": forward.micro_batch or "all"}
-        return found.model_copy(update=used)
+    def _environment(self, progress: Trained | Training | None) -> Environment:
+        """Where the cell ran, and how its encoder was trained, now or before."""
+        used = {name: getattr(progress, name, None) for name in ("compiled", "micro_batch")}
+        return environment.describe(self.device).model_copy(update=used)
 
     def _log(self, what: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -14,6 +14,7 @@ from ablation import trial
 from ablation.cell import Cell, Component, Evaluation, LearningRate, Probe
 from ablation.ledger import Ledger
 from ablation.pretrain.data import Images, load
+from ablation.pretrain.execution import Execution
 from ablation.pretrain.loop import Training
 from ablation.record import Record, Status
 from ablation.trial import Trial, commit_crash
@@ -205,3 +206,30 @@ def test_a_run_in_this_process_leaves_no_global_state(images: Images, ledger: Le
     assert before[0].equal(after[0])
     assert before[1:] == after[1:]
     assert time.monotonic() - start < 60
+
+
+def used(record: Record) -> tuple[Any, Any]:
+    return record.environment.compiled, record.environment.micro_batch
+
+
+def test_a_record_says_how_its_encoder_was_trained_also_where_another_cell_or_attempt_did(
+    images: Images, ledger: Ledger
+) -> None:
+    probe = Probe(solver="sgd", epochs=1, batch_size=256, learning_rate=0.4, momentum=0.9, weight_decay=0.0)
+    of = cell(norm_batch=4)
+    probed = of.model_copy(update={"evaluation": Evaluation(probe=probe)})
+    assert used(finished(of, images, ledger, execution=Execution(micro_batch=8))) == (False, 8)
+    assert used(finished(probed, images, ledger)) == (False, 8)
+    assert used(finished(of.baseline(), images, ledger)) == (None, None)
+
+
+def test_a_run_that_was_compiled_in_part_says_so(images: Images) -> None:
+    work = Training(cell(), images, torch.device("cpu"), lambda _: 0.5)
+    state = {**work.state(), "compiled": True}
+    work.restore(state)
+    assert work.compiled
+    assert work.state()["compiled"]
+    del state["compiled"]  # as an earlier version wrote it
+    later = Training(cell(), images, torch.device("cpu"), lambda _: 0.5)
+    later.restore(state)
+    assert not later.compiled

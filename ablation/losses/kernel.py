@@ -146,13 +146,14 @@ class _Tiled(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         z = _neighbours(z)
         scaled = z / temperature
-        lse_neg = z.new_full((len(z),), -torch.inf)
+        lse_neg = torch.full((len(z),), -torch.inf, dtype=_wide(z), device=z.device)
         of_tile = _fused(_sums) if fused else _sums
         for rows, columns in _tiles(len(z), block):
             of_rows, of_columns = of_tile(scaled[rows], z[columns], rows == columns)
             lse_neg[rows] = lse_neg[rows].logaddexp(of_rows)
             if of_columns is not None:
                 lse_neg[columns] = lse_neg[columns].logaddexp(of_columns)
+        lse_neg = lse_neg.to(z.dtype)
         s_pos = (scaled[0::2] * z[1::2]).sum(1)
         ctx.save_for_backward(z, scaled, lse_neg)
         ctx.block, ctx.fused = block, fused
@@ -163,16 +164,17 @@ class _Tiled(torch.autograd.Function):
     def backward(ctx: Any, grad_lse: Tensor, grad_pos: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         z, scaled, lse_neg = ctx.saved_tensors
         grad_lse = _neighbours(grad_lse)
-        pair_grad = grad_pos.view(2, -1).sum(0)  # as above
-        grad = (scaled.view(-1, 2, z.shape[1]).flip(1) * pair_grad[:, None, None]).view_as(z)
+        pair_grad = grad_pos.view(2, -1).sum(0)  # s_pos is one number for the two anchors of an image
+        grad = (scaled.view(-1, 2, z.shape[1]).flip(1) * pair_grad[:, None, None]).view_as(z).to(_wide(z))
         of_tile = _fused(_weights) if ctx.fused else _weights
         with _without_autocast(z):
             for rows, columns in _tiles(len(z), ctx.block):
                 anchors = (lse_neg[rows], lse_neg[columns], grad_lse[rows], grad_lse[columns])
                 weights = of_tile(scaled[rows], z[columns], *anchors, rows == columns)
-                grad[rows].addmm_(weights, scaled[columns])
+                _add_product(grad[rows], weights, scaled[columns])
                 if rows != columns:
-                    grad[columns].addmm_(weights.T, scaled[rows])
+                    _add_product(grad[columns], weights.T, scaled[rows])
+        grad = grad.to(z.dtype)
         return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None, None
 
 
@@ -185,7 +187,20 @@ def _tiled(z: Tensor, temperature: Temperature, block: int, fused: bool) -> tupl
 
 def _grad_temperature(scaled: Tensor, grad: Tensor) -> Tensor:
     """By Euler: s is homogeneous of degree 2 in z and -1 in the temperature: t dL/dt = -<z, dL/dz> / 2."""
-    return (scaled * grad).sum().mul(-0.5)
+    return (scaled * grad).sum(dtype=_wide(grad)).mul(-0.5)
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    """What tiles are summed in: so that their number, which depends on batch and device, adds no rounding error."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Total += left @ right, in the dtype of `total`."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total.add_(left @ right)
 
 
 @cache

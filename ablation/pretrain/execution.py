@@ -1,20 +1,19 @@
 """How a run is carried out: what changes its seconds and bytes, and its numbers by no more than rounding."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from ablation.cell import Frozen, Pretraining
 from ablation.errors import UserError
 from ablation.host import free_memory, usable_cpus
 
-WORTH_COMPILING = 20_000  # updates: compiling takes 2 to 25 seconds, and saves about a millisecond of each
+WORTH_COMPILING = 20_000  # updates: compiling takes up to 25 seconds, and saves about a millisecond of each
 USABLE = 0.7  # of the free memory, for activations: the backward pass needs some beside them
 
 
@@ -22,22 +21,30 @@ class Execution(Frozen):
     """What a sweep file asks for under `resources`."""
 
     compile: bool | Literal["auto"] = False
-    micro_batch: int | Literal["auto", "all"] = "all"
+    micro_batch: Annotated[int, Field(ge=1)] | Literal["auto", "all"] = "all"
+
+    def check(self, device: torch.device) -> None:
+        """Whether what is asked for can be had on `device`.
+
+        Raises:
+            UserError: `compile: true`, and there is no compiler.
+        """
+        if self.compile is True and not _has_compiler(device):
+            missing = "a C++ compiler, g++ or what CXX names" if device.type == "cpu" else "Triton"
+            raise UserError(f"resources.compile: true needs {missing}; install it, or write compile: auto")
 
     def compiles(self, run: Pretraining, device: torch.device) -> bool:
         """Whether the network of `run` is compiled for `device`.
 
         Raises:
-            UserError: it was asked for, and there is no compiler.
+            UserError: see `check`.
         """
-        able = find_spec("triton") is not None if device.type != "cpu" else _cpp_compiler() is not None
-        if self.compile is True and not able:
-            missing = "a C++ compiler (g++, clang++, or what CXX names)" if device.type == "cpu" else "triton"
-            raise UserError(f"compile: true needs {missing} here; install it, or write compile: auto")
-        return able and (self.compile is True or (self.compile == "auto" and run.steps >= WORTH_COMPILING))
+        self.check(device)
+        wanted = self.compile is True or (self.compile == "auto" and run.steps >= WORTH_COMPILING)
+        return wanted and _has_compiler(device)
 
     def held(self, run: Pretraining, encoder: nn.Module, image_shape: tuple[int, ...]) -> int | None:
-        """Of how many images activations are kept for the backward pass; None: of the whole batch.
+        """The images whose activations are kept at a time for the backward pass; None: the whole batch's are.
 
         Batch norm must not span more than a micro-batch, so that without groups of `norm_batch` the batch stays whole.
 
@@ -51,7 +58,8 @@ class Execution(Frozen):
             return None
         if self.micro_batch == "auto":
             views = next(encoder.parameters()).new_zeros(2 * group, *image_shape)
-            needed = activation_bytes(encoder, views) * (run.batch_size // group)
+            with torch.autocast(views.device.type, torch.bfloat16, enabled=run.precision == "bfloat16"):
+                needed = activation_bytes(encoder, views) * (run.batch_size // group)
             return group if needed > USABLE * _memory_of_a_trial(views.device) else None
         images = max(1, self.micro_batch // group) * group
         return images if images < run.batch_size else None
@@ -60,13 +68,23 @@ class Execution(Frozen):
 PLAIN = Execution()
 
 
-def _cpp_compiler() -> str | None:
-    return next(filter(None, map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))), None)
+def _has_compiler(device: torch.device) -> bool:
+    """Whether Inductor finds what it needs to write kernels for the device."""
+    if device.type != "cpu":
+        return find_spec("triton") is not None
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        return False
+    return True
 
 
 def _memory_of_a_trial(device: torch.device) -> float:
-    """Bytes: on a CPU, other trials run beside this one."""
+    """Bytes that are free now: on a CPU, other trials run beside this one."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()  # what earlier cells left counts as free
         return torch.cuda.mem_get_info(device)[0]
     return free_memory() / max(1, usable_cpus() // torch.get_num_threads())
 
@@ -83,8 +101,8 @@ def activation_bytes(encoder: nn.Module, views: Tensor) -> int:
         return tensor
 
     with statistics_kept(encoder), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        # As long as the output lives, so does all that was noted, and no address comes twice.
         output = encoder(views.contiguous(memory_format=torch.channels_last))
-        # as long as it lives, so does all that was noted, and no address comes twice
     del output
     return sum(found.values())
 

@@ -1,5 +1,6 @@
 """The forward pass of an update: views -> encoder -> projection head -> rows -> loss, carried out as asked."""
 
+import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +24,8 @@ Pass = Callable[[Tensor, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
 class Forward:
     """Gives rows z (2B, d) and loss for views (2B, C, S, S) and labels (B,) of update `step`, counted from 0.
 
-    `nudge` (2B, d), of zeros, is added to z where it is given: its gradient is that of the loss at z.
+    `nudge` (2B, d), of zeros, is added to z where it is given: its gradient is that of the loss at z. Where
+    `takes_nudge`, it always must be, since what is compiled has one form.
     """
 
     def __init__(
@@ -43,15 +45,16 @@ class Forward:
         self._pass: Pass = self._whole
         self.compiled = execution.compiles(recipe, device)
         self.micro_batch = execution.held(recipe, encoder, image_shape)
-        self.nudged = self.compiled and recipe.norm_batch is None and _compilable(recipe)  # always, not where it is due
-        if self.nudged:
+        self.takes_nudge = self.compiled and _compilable(recipe)
+        if self.takes_nudge:
             self._pass = _compiled(self._whole, device, graphs=True)
         elif self.compiled:
             self._encode = _compiled(encoder, device, graphs=False)
 
     def __call__(self, views: Tensor, labels: Tensor, nudge: Tensor | None, step: int) -> tuple[Tensor, Tensor]:
-        """(z, loss), see the class."""
-        return self._pass(views, labels, nudge, 0 if self.nudged else step)
+        """The pass of one update: (z, loss)."""
+        # A compiled pass is compiled anew for every number; none that may be compiled depends on the step.
+        return self._pass(views, labels, nudge, 0 if self.takes_nudge else step)
 
     def _whole(self, views: Tensor, labels: Tensor, nudge: Tensor | None, step: int) -> tuple[Tensor, Tensor]:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._recipe.precision == "bfloat16"):
@@ -87,13 +90,13 @@ class Forward:
 
 
 def _compilable(recipe: Pretraining) -> bool:
-    """Whether the loss may be compiled with the network.
+    """Whether the whole pass may be compiled as one, the loss with the network; else it is the encoder alone.
 
-    Not one whose arithmetic in half precision is under test, since a compiler widens what it fuses; nor one that draws
-    negatives or that the user wrote, whose Python is not known.
+    Not a loss whose arithmetic in half precision is under test, since a compiler widens what it fuses; nor one that
+    draws negatives or that the user wrote, whose Python is not known; nor a batch in parts, which would be unrolled.
     """
     exact = recipe.loss_dtype in ("float32", "float64") and not recipe.gradient_scaling
-    return exact and recipe.negatives is None and recipe.loss.name in LOSSES
+    return exact and recipe.negatives is None and recipe.norm_batch is None and recipe.loss.name in LOSSES
 
 
 def _compiled(function: Callable[P, T], device: torch.device, *, graphs: bool) -> Callable[P, T]:
@@ -102,5 +105,6 @@ def _compiled(function: Callable[P, T], device: torch.device, *, graphs: bool) -
     options: dict[str, str | int | bool | Callable[..., object]] = {"compile_threads": torch.get_num_threads()}
     if graphs and device.type == "cuda":
         options["triton.cudagraphs"] = True
-    warnings.filterwarnings("ignore", module=r"torch\.")  # of torch about torch, while it compiles
+    warnings.filterwarnings("ignore", module=r"torch\.")  # from now on: of torch about torch
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it has no CUDA, which is no news on a CPU
     return torch.compile(function, dynamic=False, options=options)

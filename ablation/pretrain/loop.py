@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -108,7 +108,9 @@ class Training:
             image_shape=(channels, image_size, image_size),
             device=device,
         )
-        self._curve = Curve(evaluate, beside=device.type != "cpu" and not self.forward.compiled)  # beside CUDA graphs
+        self.compiled = self.forward.compiled  # at any time of the run
+        # not beside a compiled run: nothing else may use a GPU while a CUDA graph is recorded
+        self._curve = Curve(evaluate, beside=device.type != "cpu" and not self.compiled)
         self.optimizer = build_optimizer(recipe.optimizer, (self.encoder, self.head), self.objective.parameters())
         self.scaler = torch.amp.GradScaler(device.type, FIRST_SCALE, enabled=recipe.gradient_scaling)
         self.batches = Batches(images, SampleOrder(seed, len(images.train_images), recipe.batch_size), device)
@@ -127,6 +129,11 @@ class Training:
     def done(self) -> bool:
         """Whether the run has reached its last update."""
         return self.step >= self.recipe.steps
+
+    @property
+    def micro_batch(self) -> int | Literal["all"]:
+        """Images whose activations are kept at a time."""
+        return self.forward.micro_batch or "all"
 
     @property
     def samples(self) -> int:
@@ -167,7 +174,7 @@ class Training:
             group["lr"] = self._rate()
         temperature = self.objective.temperature()
         due = self.step + 1 in self._diagnosed
-        nudge = self._zeros() if due or self.forward.nudged else None
+        nudge = self._zeros() if due or self.forward.takes_nudge else None
         z, loss = self.forward(views.to(self.dtype), labels, nudge, self.step)
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -224,6 +231,7 @@ class Training:
             "step": self.step,
             "seconds": self.seconds,
             "first_batch_hash": self.first_batch_hash,
+            "compiled": self.compiled,
             "history": self.history.model_dump_json(),
             "encoder": self.encoder.state_dict(),
             "head": self.head.state_dict(),
@@ -249,13 +257,20 @@ class Training:
             self.samples,
             self.seconds,
             self.first_batch_hash,
+            self.compiled,
+            self.micro_batch,
         )
+
+    def close(self) -> None:
+        """After an error: ends what runs beside, and keeps what it has found."""
+        self.history.curve.extend(self._curve.close())
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes back to what `state` returned, in this or another process."""
         for name in ("encoder", "head", "objective", "optimizer", "scaler"):
             getattr(self, name).load_state_dict(state.get(name, {}))  # a part without state may be missing
         self.step, self.seconds = state["step"], state["seconds"]
+        self.compiled = self.compiled or state.get("compiled", False)
         self._ahead.clear()
         self.first_batch_hash = state["first_batch_hash"]
         self.history = History.model_validate_json(state["history"])

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import safetensors
 import safetensors.torch
@@ -25,6 +26,8 @@ class Trained:
     samples: int = 0
     seconds: float = 0.0
     first_batch_hash: str | None = None
+    compiled: bool | None = None
+    micro_batch: int | Literal["all"] | None = None
 
     def save(self, path: Path, cell: Cell) -> None:
         """Writes weights (``encoder.*``, ``head.*``) and, as metadata, the cell and the rest; atomic."""
@@ -41,6 +44,8 @@ class Trained:
                     "samples": self.samples,
                     "seconds": self.seconds,
                     "first_batch_hash": self.first_batch_hash,
+                    "compiled": self.compiled,
+                    "micro_batch": self.micro_batch,
                 }
             ),
         }

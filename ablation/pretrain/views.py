@@ -132,12 +132,12 @@ class ViewMaker:
             steps=math.prod(images.shape[:-4]),
         )
         self._mean, self._std = self._mean.to(images.device), self._std.to(images.device)
-        if images.ndim == 4 and 8 * images.numel() > _PART_BYTES:
-            return self._in_parts(images, parameters)
+        if math.prod(images.shape[:-4]) == 1 and 8 * images.numel() > _PART_BYTES:
+            return self._in_parts(images.flatten(0, -4), parameters)
         return normalise(apply(images, parameters), self._mean, self._std)
 
     def _in_parts(self, images: Tensor, parameters: Parameters) -> Tensor:
-        """The same, of so many images at a time that little memory is needed beside the result."""
+        """The views of one step's images, so many at a time that little memory is needed beside the result."""
         shape, form = (2 * len(images), *images.shape[1:]), torch.channels_last
         views = torch.empty(shape, device=images.device, memory_format=form)
         most = max(1, _PART_BYTES // (8 * images[0].numel()))
@@ -236,7 +236,7 @@ def _blend(x: Tensor, ratio: Tensor, to_mean: Tensor, to_luma: Tensor) -> None:
     """Makes x ratio x + to_mean mean(luma) + to_luma luma, clamped to [0, 1]; the coefficients are (N, 1, 1, 1)."""
     if x.shape[1] == 1:
         target = x.mean((1, 2, 3), keepdim=True).mul_(to_mean)
-        x.mul_(ratio).add_(target)  # one pass less, as below, takes longer where the target is a number
+        x.mul_(ratio).add_(target)  # addcmul is slower where the target, too, is one number for a view
     else:
         luma = _luma(x)
         mean = luma.mean((1, 2, 3), keepdim=True)

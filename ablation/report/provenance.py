@@ -22,6 +22,8 @@ _ENVIRONMENT = {
     "micro_batch": "Micro-batch",
 }
 
+_OF_TRAINING = ("compiled", "micro_batch")  # None where a record trained nothing
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -55,6 +57,8 @@ def dataset_of(record: Record) -> str:
 
 
 def _values(environments: Sequence[Environment], field: str) -> list[str]:
+    if field in _OF_TRAINING:
+        environments = [environment for environment in environments if getattr(environment, field) is not None]
     words = {None: "unknown", True: "yes", False: "no"}
     values = [getattr(environment, field) for environment in environments]
     return [words[value] if value is None or isinstance(value, bool) else str(value) for value in values]

@@ -20,6 +20,7 @@ os.environ.update(
 )
 
 
+import torch
 from ray import tune
 
 from ablation.cell import Cell
@@ -27,9 +28,11 @@ from ablation.cost.estimate import Costs
 from ablation.cost.measured import Measurements
 from ablation.cost.queue import Queue
 from ablation.cost.room import Request
+from ablation.environment import default_device
 from ablation.ledger import Ledger
 from ablation.plan import Plan, Resources
 from ablation.pretrain.data import Images, load
+from ablation.pretrain.execution import Execution
 from ablation.schedule.cluster import check, connect, lifelines, room
 from ablation.schedule.search import Search, resources
 from ablation.schedule.stop import Stop
@@ -55,6 +58,9 @@ def run(
     cells = todo(plan, ledger)
     if not cells:
         return None
+    if address is None:
+        on_gpu = plan.resources.gpus_per_trial != 0
+        Execution(compile=plan.resources.compile).check(default_device() if on_gpu else torch.device("cpu"))
     images = _load_images(cells, plan.resources)
     retries = plan.resources.max_retries
     with connect(address) as storage, Stop(ledger, display.stopping, lifelines()) as stop:

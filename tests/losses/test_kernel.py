@@ -219,3 +219,24 @@ def test_a_compiled_caller_gets_compiled_tiles(monkeypatch: pytest.MonkeyPatch, 
     torch.testing.assert_close(traced(z, temperature), plain(z, temperature))
     torch.testing.assert_close(gradients(traced, z, temperature), gradients(plain, z, temperature))
     assert {function.__name__ for function in compiled} == (set() if block == 8 else {"_sums", "_weights"})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_in_half_precision_the_number_of_tiles_adds_no_error(dtype: torch.dtype, temperature: float) -> None:
+    """The batch size decides how many tiles there are, and must not decide how well they are summed."""
+    rows = views(512, 32, dtype=torch.float32).to(dtype).detach()
+
+    def found(z: Tensor, block: int) -> tuple[Tensor, Tensor]:
+        z = z.requires_grad_()
+        lse_neg, s_pos = contrast(z, temperature, block)
+        (gradient,) = torch.autograd.grad((lse_neg - s_pos).sum(), z)
+        return lse_neg.detach().double(), gradient.double()
+
+    exact = found(rows.double(), 512)
+    errors = {
+        block: [float((a - b).norm() / b.norm()) for a, b in zip(found(rows.clone(), block), exact, strict=True)]
+        for block in (512, 128, 8)
+    }
+    for block in (128, 8):
+        assert all(error < 1.2 * whole for error, whole in zip(errors[block], errors[512], strict=True)), errors

@@ -116,6 +116,16 @@ def test_auto_keeps_the_whole_batch_where_it_fits(monkeypatch: pytest.MonkeyPatc
     assert Execution(micro_batch="auto").held(recipe, encoder, (1, 8, 8)) == (4 if share < 1 else None)
 
 
+def test_auto_counts_activations_in_the_precision_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = build_encoder(cell().encoder, image_size=8, channels=1, seed=0).train()
+    needed = 8 * activation_bytes(encoder, torch.zeros(8, 1, 8, 8))
+    monkeypatch.setattr(module, "free_memory", lambda: 0.8 * needed / module.USABLE)
+    monkeypatch.setattr(module, "usable_cpus", torch.get_num_threads)
+    for precision, held in (("float32", 4), ("bfloat16", None)):
+        recipe = pretraining(norm_batch=4, batch_size=32, precision=precision)
+        assert Execution(micro_batch="auto").held(recipe, encoder, (1, 8, 8)) == held
+
+
 def test_activations_are_counted_once_and_without_weights() -> None:
     network = nn.Sequential(nn.Linear(3, 5), nn.Sigmoid(), nn.Linear(5, 2))
     kept = 7 * 3 * 4 + 7 * 5 * 4  # input of the first layer; the sigmoid's output, which is the last one's input
@@ -226,7 +236,7 @@ def test_auto_compiles_long_runs(steps: int) -> None:
 
 
 def test_without_a_compiler_auto_does_without_and_true_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(module, "_has_compiler", lambda _: False)
     recipe = pretraining(steps=10**6)
     assert not Execution(compile="auto").compiles(recipe, CPU)
     with pytest.raises(UserError, match="compile: true needs a"):

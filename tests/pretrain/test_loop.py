@@ -19,6 +19,7 @@ from ablation.losses.kernel import Temperature
 from ablation.pretrain.data import Images, load
 from ablation.pretrain.encoder import weights_hash
 from ablation.pretrain.loop import DivergedError, Training, evaluations, spaced
+from ablation.pretrain.views import Parameters, apply
 from tests.cells import cell, pretraining
 
 CPU = torch.device("cpu")
@@ -290,3 +291,18 @@ def test_a_huge_learning_rate_diverges_and_says_so(images: Images) -> None:
     wild = cell(steps=60, learning_rate=LearningRate(peak=1e30, warmup_steps=0, schedule="constant"))
     with pytest.raises(DivergedError, match="is not finite"):
         run(wild, images).finish()
+
+
+def test_views_of_a_large_batch_are_made_part_by_part(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(cell(batch_size=256, steps=2), images)
+    sizes: list[int] = []
+
+    def small(pixels: Tensor, parameters: Parameters) -> Tensor:
+        sizes.append(len(pixels))
+        return apply(pixels, parameters)
+
+    monkeypatch.setattr("ablation.pretrain.views._PART_BYTES", 8 * 64 * 64)
+    monkeypatch.setattr("ablation.pretrain.views.apply", small)
+    parts = run(cell(batch_size=256, steps=2), images)
+    assert sizes == [64] * 8
+    assert fingerprint(parts) == fingerprint(whole)
