@@ -67,9 +67,13 @@ def _measured(order: Order, device: torch.device) -> dict[str, float]:
     def forward() -> None:
         extract(encoder, images.train_images[:EXTRACTED], images.mean, images.std, device)
 
+    environment.reset_peak_memory(device)
+    before = environment.peak_memory(device) or 0
     with frozen(encoder):
         pixels = len(images.train_images[:EXTRACTED])
         extraction = _seconds_each(forward, device) / pixels
+    beside = (environment.peak_memory(device) or 0) - before  # of an evaluation, which a GPU does during the training
+    peak = peak + beside if device.type != "cpu" else max(peak, _peak(device))
     data = catalog.dataset(cell.dataset)
     whole = data.images + data.test_images
     curve = min(data.pretraining_images, CURVE_BANK) + min(data.validation_images, CURVE_QUERIES)
