@@ -29,6 +29,7 @@ CHECKS = {
     "python": Check(machine.python),
     "torch": Check(libraries.torch_, limit=120),
     "torchvision": Check(libraries.torchvision_, limit=120),
+    "compiler": Check(libraries.compiler, limit=120),
     "ray": Check(libraries.ray_, limit=180),
     "GPUs": Check(libraries.accelerators, limit=120),
     "cpus": Check(machine.cpus),

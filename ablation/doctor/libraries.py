@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ablation import catalog
 from ablation.doctor.finding import Finding, Place, fix, note, ok
+from ablation.errors import UserError
 
 _DRIVERS = {"/dev/nvidia0": "an NVIDIA GPU", "/dev/kfd": "an AMD GPU", "/dev/accel/accel0": "an accelerator"}
 
@@ -59,6 +60,19 @@ def accelerators(_: Place) -> Iterator[Finding]:
         free, total = module.mem_get_info(index) if hasattr(module, "mem_get_info") else (0, 0)
         memory = f", {free / 2**30:.0f} of {total / 2**30:.0f} GiB free" if total else ""
         yield ok(f"GPU {index}", f"{name}{memory}")
+
+
+def compiler(_: Place) -> Iterator[Finding]:
+    """What `compile: true` in a sweep file needs."""
+    from ablation.environment import default_device
+    from ablation.pretrain.execution import Execution
+
+    try:
+        Execution(compile=True).check(default_device())
+    except UserError as error:
+        yield note("compiler", f"none; cells run as well, but {error}")
+    else:
+        yield ok("compiler", "found; a sweep file may say compile: true")
 
 
 def ray_(_: Place) -> Iterator[Finding]:

@@ -60,6 +60,19 @@ def test_torch_and_torchvision_here(place: Place) -> None:
     ] * 3
 
 
+@pytest.mark.parametrize(("there", "verdict", "text"), [(True, Verdict.OK, "found"), (False, Verdict.NOTE, "C++")])
+def test_a_compiler_or_none(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    there: bool,  # noqa: FBT001
+    verdict: Verdict,
+    text: str,
+) -> None:
+    monkeypatch.setattr("ablation.pretrain.execution._has_compiler", lambda _: there)
+    (found,) = findings("compiler", place)
+    assert (found.verdict, text in found.text) == (verdict, True), found
+
+
 def test_torchvision_for_another_torch(place: Place, fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (fake / "torchvision").mkdir()
     (fake / "torchvision" / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
