@@ -69,6 +69,7 @@ ARROWS: dict[str, set[str]] = {
         "trial",
     },
     "doctor": {
+    },
         "catalog",
         "cost",
         "durable",
