@@ -69,7 +69,6 @@ ARROWS: dict[str, set[str]] = {
         "trial",
     },
     "doctor": {
-    },
         "catalog",
         "cost",
         "durable",
