@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_step [B ...]            batch sizes, by default 8 64 512
 
 The bare step has the same encoder, head, optimiser and batch, views made beforehand, and the dense cross entropy of
-torch in place of our loss. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 7, of the
+torch in place of our loss. Runs alternate; a ratio is of neighbouring runs. Shown: min/median/max of 5, of the
 processor time of one thread, so that a busy machine changes little.
 """
 
@@ -25,7 +25,7 @@ from ablation.pretrain.execution import PLAIN, Execution
 from ablation.pretrain.loop import Training
 from ablation.pretrain.random import stream
 
-RUNS = 7
+RUNS = 5
 IMAGES_A_RUN = 1024
 CPU = torch.device("cpu")
 VIEWS = Views(crop_scale=(0.2, 1.0), flip=True, jitter=0.5, grayscale=0.2, blur=0.0)
