@@ -62,7 +62,10 @@ def contrast(z: Tensor, temperature: Temperature, block: int | None = None) -> t
         if block >= images:
             lse_neg, s_pos = _Whole.apply(z, temperature)
         else:
-            lse_neg, s_pos = _tiled(z, temperature, block, torch.compiler.is_compiling())
+            fused = torch.compiler.is_compiling()
+            # not as its decorator, which would import the compiler with this module
+            tiled = torch.compiler.disable(_tiled) if fused else _tiled  # type: ignore[no-untyped-call]
+            lse_neg, s_pos = tiled(z, temperature, block, fused)
     return lse_neg, s_pos
 
 
@@ -178,9 +181,8 @@ class _Tiled(torch.autograd.Function):
         return _by_view(grad), _grad_temperature(scaled, grad) if ctx.needs_input_grad[1] else None, None, None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _tiled(z: Tensor, temperature: Temperature, block: int, fused: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001
-    """Not traced as a whole, which would unroll its loops; `fused`: what is done with a tile is compiled."""
+    """Never traced as a whole, which would unroll its loops; `fused`: what is done with a tile is compiled."""
     lse_neg, s_pos = _Tiled.apply(z, temperature, block, fused)
     return lse_neg, s_pos
 
