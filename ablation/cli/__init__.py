@@ -150,15 +150,15 @@ def trial(
     chosen = next(cell for cell in planned.runs() if cell.id == chosen_id)
     print(f"{names(planned)[chosen.id]}: {chosen.id}; {rate(chosen)}", file=sys.stderr)
     torch.set_num_threads(planned.resources.cpus_per_trial)
-    execution = Execution(compile=planned.resources.compile, micro_batch=planned.resources.micro_batch)
-    execution.check(default_device())
+    execution, device = Execution.of(planned.resources), default_device()
+    execution.check(device)
     images = load(chosen.dataset, planned.resources.root(), download=planned.resources.download)
     with tempfile.TemporaryDirectory(prefix="ablation-trial-") as folder:
         record = Trial(
             chosen,
             images,
             Ledger(Path(folder)),
-            device=default_device(),
+            device=device,
             execution=execution,
             time_limit=planned.resources.time_limit,
             progress=lambda p: print(progress_line(p), file=sys.stderr),

@@ -27,7 +27,7 @@ def measure(plan: Plan, tell: Callable[[Measurement], None]) -> list[Measurement
     kinds = {normal.id: normal for normal in (normal_form(planned.cell) for planned in plan.cells)}
     threads, gpu = plan.resources.cpus_per_trial, plan.resources.gpus_per_trial != 0
     # by auto, long runs are compiled, which makes them faster: what is measured is the most that they take
-    execution = Execution(compile=plan.resources.compile is True, micro_batch=plan.resources.micro_batch)
+    execution = Execution.of(plan.resources).model_copy(update={"compile": plan.resources.compile is True})
     orders = [Order(cell=cell, threads=threads, gpu=gpu, execution=execution) for cell in kinds.values()]
     orders.sort(key=lambda order: order.cell.relative_cost, reverse=True)
     on_cpu = not gpu or default_device().type == "cpu"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field
@@ -18,10 +18,15 @@ USABLE = 0.7  # of the free memory, for activations: the backward pass needs som
 
 
 class Execution(Frozen):
-    """What a sweep file asks for under `resources`."""
+    """How a run is to be carried out."""
 
     compile: bool | Literal["auto"] = False
     micro_batch: Annotated[int, Field(ge=1)] | Literal["auto", "all"] = "all"
+
+    @classmethod
+    def of(cls, resources: object) -> Self:
+        """What a sweep file's `resources` ask for, among other things."""
+        return cls.model_validate(resources, from_attributes=True)
 
     def check(self, device: torch.device) -> None:
         """Whether what is asked for can be had on `device`.

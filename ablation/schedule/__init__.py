@@ -60,7 +60,7 @@ def run(
         return None
     if address is None:
         on_gpu = plan.resources.gpus_per_trial != 0
-        Execution(compile=plan.resources.compile).check(default_device() if on_gpu else torch.device("cpu"))
+        Execution.of(plan.resources).check(default_device() if on_gpu else torch.device("cpu"))
     images = _load_images(cells, plan.resources)
     retries = plan.resources.max_retries
     with connect(address) as storage, Stop(ledger, display.stopping, lifelines()) as stop:

@@ -38,7 +38,7 @@ def work(
             images[cell.dataset.model_dump_json()],
             ledger,
             device=default_device() if ray.get_gpu_ids() else torch.device("cpu"),
-            execution=Execution(compile=resources.compile, micro_batch=resources.micro_batch),
+            execution=Execution.of(resources),
             time_limit=resources.time_limit,
             stop=Path(stop_file).exists,
             progress=lambda progress: tune.report(dataclasses.asdict(progress)),
